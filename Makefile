@@ -1,0 +1,50 @@
+# Two commands on a fresh machine: `make run` and `make test`. Each target installs what it needs into .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# The real datasets, when they lie beside the checkout; without them the tests that need one are skipped.
+ifneq ($(wildcard ../shared/data/README.md),)
+export OFEDIQ_DATA ?= $(abspath ../shared/data)
+endif
+
+.PHONY: help setup run test check format bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: .venv/.dev ## make .venv with everything for development
+
+.venv/.python:
+	$(PYTHON) -c 'import sys; sys.exit("ofediq needs Python 3.11 or newer, found " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/.run: .venv/.python pyproject.toml constraints.txt
+	$(PIP) install -c constraints.txt -e '.[sim,report]'
+	@touch $@
+
+.venv/.dev: .venv/.python pyproject.toml constraints.txt
+	$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@ .venv/.run
+
+run: .venv/.run ## the main job, on embedded data
+	$(BIN)/ofediq plan --budget 0.01 --dim 34826
+
+test: .venv/.dev ## all tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+check: .venv/.dev ## format, lint, types, import rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/.dev ## write the code in the project's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: .venv/.dev ## measure: every figure is a ratio against something in the same run
+	$(BIN)/python -m benchmarks
+
+clean: ## remove what the targets made
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

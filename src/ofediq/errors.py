@@ -1,0 +1,126 @@
+"""Every error that ofediq raises on purpose.
+
+    OFedIQError
+    ├── InputError (also a ValueError)       an argument breaks a rule
+    │   ├── DataError                        a dataset or file does not hold what was asked for
+    │   └── WireError                        received bytes are not a valid message
+    ├── MissingExtraError (also an ImportError)   an optional dependency is not installed
+    └── CheckpointError                      a saved run cannot be read or does not fit
+
+The command line turns each of them into one sentence and exit code 2.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from types import ModuleType
+from typing import Any
+
+
+class OFedIQError(Exception):
+    """Base of all errors that ofediq raises on purpose."""
+
+
+class InputError(OFedIQError, ValueError):
+    """An argument breaks a rule. The message names the argument, the rule and the value."""
+
+
+class DataError(InputError):
+    """A dataset or a data file does not hold what was asked for."""
+
+
+class WireError(InputError):
+    """Received bytes are not a valid message."""
+
+
+class CheckpointError(OFedIQError):
+    """A saved run cannot be read, or does not fit the run that wants to continue from it."""
+
+
+class MissingExtraError(OFedIQError, ImportError):
+    """An optional dependency is not installed."""
+
+
+def require(condition: bool, name: str, rule: str, value: object) -> None:
+    """Raise `InputError` unless `condition` holds.
+
+    >>> require(0 < 2, "rate", "must lie in (0, 1]", 2)
+    >>> require(2 <= 1, "rate", "must lie in (0, 1]", 2)
+    Traceback (most recent call last):
+    ofediq.errors.InputError: `rate` must lie in (0, 1], got 2
+    """
+    if not condition:
+        raise InputError(f"`{name}` {rule}, got {value!r}")
+
+
+def require_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """Return `value` as an int in [`low`, `high`], or raise `InputError`.
+
+    >>> require_integer("levels", 3, 1)
+    3
+    >>> require_integer("levels", 0, 1, 32768)
+    Traceback (most recent call last):
+    ofediq.errors.InputError: `levels` must be an integer from 1 to 32768, got 0
+    """
+    rule = f"must be an integer >= {low}" if high is None else f"must be an integer from {low} to {high}"
+    try:
+        number = value.__index__()
+    except AttributeError:
+        raise InputError(f"`{name}` {rule}, got {value!r}") from None
+    require(not isinstance(value, bool) and low <= number and (high is None or number <= high), name, rule, value)
+    return int(number)
+
+
+def require_positive(name: str, value: float) -> float:
+    """Return `value` as a finite float > 0, or raise `InputError`.
+
+    >>> require_positive("step_size", 0.01)
+    0.01
+    """
+    number = _as_float(name, value, "must be a finite number > 0")
+    require(math.isfinite(number) and number > 0, name, "must be a finite number > 0", value)
+    return number
+
+
+def require_fraction(name: str, value: float) -> float:
+    """Return `value` as a float in (0, 1], or raise `InputError`.
+
+    >>> require_fraction("budget", 0.01)
+    0.01
+    """
+    number = _as_float(name, value, "must lie in (0, 1]")
+    require(0 < number <= 1, name, "must lie in (0, 1]", value)
+    return number
+
+
+def require_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
+    """Return `value` if it is one of `choices`, or raise `InputError`.
+
+    >>> require_choice("method", "exakt", ("paper", "exact"))
+    Traceback (most recent call last):
+    ofediq.errors.InputError: `method` must be one of paper, exact, got 'exakt'
+    """
+    require(value in choices, name, f"must be one of {', '.join(choices)}", value)
+    return value
+
+
+def extra(module: str, extra_name: str) -> ModuleType:
+    """Import `module`, or say which optional extra of ofediq brings it.
+
+    >>> extra("math", "sim").sqrt(4)
+    2.0
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{module.split('.')[0]} is not installed: it comes with `pip install 'ofediq[{extra_name}]'`"
+        ) from error
+
+
+def _as_float(name: str, value: Any, rule: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"`{name}` {rule}, got {value!r}") from None
