@@ -1,0 +1,156 @@
+"""`Dataset`: samples with their targets, checked once, so that nothing behind it has to check again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ofediq.errors import DataError, require_choice, require_integer
+
+Task = Literal["classification", "regression"]
+TASKS: tuple[Task, ...] = ("classification", "regression")
+UNKNOWN_LABEL = -1  # in `Dataset.previous` of a classification task; a regression task uses NaN
+MOST_CLASSES = 10_000
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The optimum that made a synthetic dataset, so that what was learned can be compared with it.
+
+    Attributes:
+        weights: w*(t), the mean of the clients' optima: [steps, features] or [steps, features, classes].
+        offsets: how far client k's optimum lies from the mean, constant in time and summing to zero over the
+            clients: [clients, features] or [clients, features, classes].
+    """
+
+    weights: NDArray[np.float32]
+    offsets: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Samples and targets in source order.
+
+    Arrays are converted to the types below and must not be changed afterwards.
+
+    Attributes:
+        name: how reports call it.
+        x: float32 [samples, ...], finite.
+        y: int32 labels 0..classes-1 (classification) or finite float32 targets (regression), [samples].
+        task: "classification" or "regression".
+        classes: number of classes, by default the largest label + 1; None for regression.
+        previous: the target that came just before each sample in the source's own time order, [samples],
+            for the naive last-value reference; -1 or NaN where nothing came before. None if the source has
+            no time order.
+        client_ids: which client each sample belongs to, 0..ids-1, [samples]; None if the source does not say.
+        feature_names: one per column of a two-dimensional `x`, or empty.
+        label_names: one per class, or empty.
+        client_names: one per client id, or empty.
+        target_name: what `y` is.
+        target_range: (low, high) that were mapped to 0 and 1: `low + y * (high - low)` has the original unit.
+        scaling: how the features were scaled.
+        truth: the optimum behind a synthetic dataset.
+
+    >>> data = Dataset("toy", x=[[0.0], [1.0], [2.0]], y=[0, 1, 1], task="classification")
+    >>> len(data), data.classes, data.sample_shape
+    (3, 2, (1,))
+    """
+
+    name: str
+    x: NDArray[Any]
+    y: NDArray[Any]
+    task: Task
+    classes: int | None = None
+    previous: NDArray[Any] | None = None
+    client_ids: NDArray[Any] | None = None
+    feature_names: tuple[str, ...] = ()
+    label_names: tuple[str, ...] = ()
+    client_names: tuple[str, ...] = ()
+    target_name: str = "y"
+    target_range: tuple[float, float] = (0.0, 1.0)
+    scaling: str = "none"
+    truth: Truth | None = None
+
+    def __post_init__(self) -> None:
+        require_choice("task", self.task, TASKS)
+        x = _numbers("x", self.x, np.float32)
+        if x.ndim < 2 or x.shape[0] == 0:
+            raise DataError(
+                f"`x` must have shape [samples, ...] with at least one sample, got {list(x.shape)}"
+            )
+        object.__setattr__(self, "x", x)
+        object.__setattr__(self, "y", self._targets(len(x)))
+        object.__setattr__(self, "classes", self._count_classes())
+        if self.previous is not None:
+            object.__setattr__(self, "previous", self._checked_previous(len(x)))
+        if self.client_ids is not None:
+            object.__setattr__(self, "client_ids", _indices("client_ids", self.client_ids, len(x)))
+        for names, count in (
+            (self.feature_names, int(np.prod(x.shape[1:]))),
+            (self.label_names, self.classes),
+        ):
+            if names and len(names) != count:
+                raise DataError(
+                    f"dataset {self.name!r}: {len(names)} names do not fit {count} columns or classes"
+                )
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """The shape of one sample."""
+        return self.x.shape[1:]
+
+    def _targets(self, samples: int) -> NDArray[Any]:
+        if self.task == "classification":
+            return _indices("y", self.y, samples)
+        return _column("y", _numbers("y", self.y, np.float32), samples)
+
+    def _count_classes(self) -> int | None:
+        if self.task == "regression":
+            return None
+        smallest = int(self.y.max()) + 1
+        if self.classes is None:
+            return max(smallest, 2)
+        return require_integer("classes", self.classes, smallest, MOST_CLASSES)
+
+    def _checked_previous(self, samples: int) -> NDArray[Any]:
+        previous = _column("previous", np.asarray(self.previous, dtype=self.y.dtype), samples)
+        if self.classes is not None and not (
+            previous.min() >= UNKNOWN_LABEL and previous.max() < self.classes
+        ):
+            raise DataError(f"`previous` must hold labels from {UNKNOWN_LABEL} to {self.classes - 1}")
+        return previous
+
+
+def _numbers(name: str, values: Any, dtype: type[np.float32]) -> NDArray[np.float32]:
+    try:
+        array = np.ascontiguousarray(values, dtype=dtype)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"`{name}` must hold numbers only: {error}") from None
+    if not np.isfinite(array).all():
+        bad = int(array.size - np.isfinite(array).sum())
+        raise DataError(f"`{name}` must be finite in float32, got {bad} values that are not")
+    return array
+
+
+def _column(name: str, array: NDArray[Any], samples: int) -> NDArray[Any]:
+    if array.shape != (samples,):
+        raise DataError(
+            f"`{name}` must have shape [{samples}], one entry per sample, got {list(array.shape)}"
+        )
+    return array
+
+
+def _indices(name: str, values: Any, samples: int) -> NDArray[np.int32]:
+    """`values` as int32 from 0 up, one per sample; whole floats count as integers."""
+    array = _column(name, np.asarray(values), samples)
+    if array.dtype.kind not in "iufb" or not np.array_equal(array, array.astype(np.int32)):
+        raise DataError(f"`{name}` must hold whole numbers from 0 up, got {array.dtype} values")
+    if array.min() < 0 or (name == "y" and array.max() >= MOST_CLASSES):
+        raise DataError(f"`{name}` must lie in 0..{MOST_CLASSES - 1}, got {array.min()} to {array.max()}")
+    return array.astype(np.int32)
