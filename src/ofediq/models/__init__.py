@@ -1,0 +1,22 @@
+"""Models on flat parameter vectors: linear, softmax, mlp, cnn, and adapters for other frameworks."""
+
+from ofediq.models.base import LayeredModel, Model, Task
+from ofediq.models.catalog import build
+from ofediq.models.cnn import Cnn, cnn
+from ofediq.models.linear import Linear, linear, softmax
+from ofediq.models.mlp import Mlp, mlp_classifier, mlp_regressor
+
+__all__ = [
+    "Cnn",
+    "LayeredModel",
+    "Linear",
+    "Mlp",
+    "Model",
+    "Task",
+    "build",
+    "cnn",
+    "linear",
+    "mlp_classifier",
+    "mlp_regressor",
+    "softmax",
+]

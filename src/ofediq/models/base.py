@@ -1,0 +1,176 @@
+"""What a model offers: the narrow seam between learning and everything else.
+
+A model works on flat float32 parameter vectors of length `dim`. The engine calls three functions and knows
+nothing else about it:
+
+- `evaluate(params, xs, ys)`: losses and errors of many clients under one common model;
+- `client_gradients(params, xs, ys)`: one gradient per client, under a common model or one model per client;
+- `batch_gradient(params, xs, ys, weights)`: the weighted sum of the gradients, with losses and errors.
+
+`LayeredModel` derives all three from a forward and a backward pass. A model from elsewhere (`adapters`) brings
+its own.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ofediq.arrays import Array, namespace
+
+Task = Literal["classification", "regression"]
+
+
+class Model(abc.ABC):
+    """A model on flat parameter vectors.
+
+    Attributes:
+        name: short name, as the command line knows it.
+        task: what it predicts: a class (cross-entropy, 0/1 error) or a number (squared error).
+        dim: D, the number of parameters.
+        convex: whether the loss is convex in the parameters, as the regret theorems assume.
+        chunk: how many clients one pass should hold at once; bounds the memory of the simulator.
+    """
+
+    name: str
+    task: Task
+    dim: int
+    convex: bool = False
+    chunk: int = 256
+
+    @abc.abstractmethod
+    def initial(self, seed: int = 0) -> npt.NDArray[np.float32]:
+        """w_1: the parameters before the first step."""
+
+    @abc.abstractmethod
+    def predict(self, params: Array, xs: Array) -> Array:
+        """The predicted class (int) or number (float) for each sample."""
+
+    @abc.abstractmethod
+    def evaluate(self, params: Array, xs: Array, ys: Array) -> tuple[Array, Array]:
+        """Losses and errors, each [n]: the error is 0 or 1 in classification, squared in regression."""
+
+    @abc.abstractmethod
+    def client_gradients(self, params: Array, xs: Array, ys: Array) -> Array:
+        """One gradient per sample, [n, dim]; `params` is [dim], or [n, dim] with one model per sample."""
+
+    @abc.abstractmethod
+    def batch_gradient(
+        self, params: Array, xs: Array, ys: Array, weights: Array
+    ) -> tuple[Array, Array, Array]:
+        """Losses [n], errors [n] and the weighted sum of the gradients, [dim]."""
+
+    def smoothness(self, xs: npt.NDArray[np.float32]) -> float | None:
+        """beta of Assumption 2 over the samples `xs`, where it is known; else None."""
+        return None
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies this model in a run's configuration."""
+        return {"name": self.name, "task": self.task, "dim": self.dim, "convex": self.convex}
+
+
+class LayeredModel(Model):
+    """A model given by a forward pass and a hand-derived backward pass.
+
+    Loss: cross-entropy of softmax outputs, or `(prediction - y)^2`; plus `l2 / 2 * ||params||^2`.
+    """
+
+    l2: float = 0.0
+
+    @abc.abstractmethod
+    def forward(self, params: Array, xs: Array) -> tuple[Array, Any]:
+        """Outputs [n, outputs], and what the backward pass needs."""
+
+    @abc.abstractmethod
+    def backward(self, params: Array, cache: Any, deltas: Array, each: bool) -> Array:
+        """Gradients from `deltas` = d loss / d outputs: [n, dim] if `each`, else their sum, [dim]."""
+
+    def predict(self, params: Array, xs: Array) -> Array:
+        """The predicted class (int) or number (float) for each sample."""
+        outputs, _ = self.forward(params, xs)
+        return outputs.argmax(-1) if self.task == "classification" else outputs[..., 0]
+
+    def evaluate(self, params: Array, xs: Array, ys: Array) -> tuple[Array, Array]:
+        """Losses and errors of each sample."""
+        outputs, _ = self.forward(params, xs)
+        losses, errors, _ = self._head(outputs, ys)
+        return losses + self._penalty(params), errors
+
+    def client_gradients(self, params: Array, xs: Array, ys: Array) -> Array:
+        """One gradient per sample."""
+        outputs, cache = self.forward(params, xs)
+        _, _, deltas = self._head(outputs, ys)
+        gradients = self.backward(params, cache, deltas, each=True)
+        return gradients + np.float32(self.l2) * params if self.l2 else gradients
+
+    def batch_gradient(
+        self, params: Array, xs: Array, ys: Array, weights: Array
+    ) -> tuple[Array, Array, Array]:
+        """Losses, errors and the weighted sum of the gradients."""
+        outputs, cache = self.forward(params, xs)
+        losses, errors, deltas = self._head(outputs, ys)
+        gradient = self.backward(params, cache, deltas * weights[:, None], each=False)
+        if self.l2:
+            gradient = gradient + np.float32(self.l2) * weights.sum() * params
+        return losses + self._penalty(params), errors, gradient
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies this model in a run's configuration."""
+        return {**super().describe(), "l2": self.l2}
+
+    def _penalty(self, params: Array) -> Array | float:
+        return np.float32(self.l2 / 2) * (params * params).sum(-1) if self.l2 else np.float32(0)
+
+    def _head(self, outputs: Array, ys: Array) -> tuple[Array, Array, Array]:
+        """Losses, errors and d loss / d outputs."""
+        if self.task == "regression":
+            residual = outputs[..., 0] - ys
+            squared = residual * residual
+            return squared, squared, (2 * residual)[..., None]
+        xp = namespace(outputs)
+        shifted = outputs - outputs.max(-1)[..., None]
+        exponentials = xp.exp(shifted)
+        total = exponentials.sum(-1)
+        hot = (xp.arange(outputs.shape[-1]) == ys[..., None]).astype(np.float32)
+        losses = xp.log(total) - (shifted * hot).sum(-1)
+        errors = (outputs.argmax(-1) != ys).astype(np.float32)
+        return losses, errors, exponentials / total[..., None] - hot
+
+
+def dense(xs: Array, weights: Array, bias: Array) -> Array:
+    """A dense layer: `xs` [n, i]; `weights` [i, o] in common, or [n, i, o] with one matrix per sample."""
+    if weights.ndim == 2:
+        return xs @ weights + bias
+    return (xs[:, None, :] @ weights)[:, 0, :] + bias
+
+
+def dense_gradient(xs: Array, deltas: Array, each: bool) -> list[Array]:
+    """Gradients of a dense layer's weights and bias, flat: per sample if `each`, else summed."""
+    if each:
+        return [(xs[:, :, None] * deltas[:, None, :]).reshape(xs.shape[0], -1), deltas]
+    return [(xs.T @ deltas).reshape(-1), deltas.sum(0)]
+
+
+def unflatten(params: Array, shapes: list[tuple[int, int]]) -> list[tuple[Array, Array]]:
+    """The weight matrix [..., i, o] and bias [..., o] of each layer, views of a flat parameter vector [..., dim]."""
+    lead, layers, start = params.shape[:-1], [], 0
+    for fan_in, fan_out in shapes:
+        cut = start + fan_in * fan_out
+        weights = params[..., start:cut].reshape(*lead, fan_in, fan_out)
+        layers.append((weights, params[..., cut : cut + fan_out]))
+        start = cut + fan_out
+    return layers
+
+
+def flat_dim(shapes: list[tuple[int, int]]) -> int:
+    """The number of weights and biases in layers of these (inputs, outputs)."""
+    return sum((fan_in + 1) * fan_out for fan_in, fan_out in shapes)
+
+
+def glorot(rng: np.random.Generator, fan_in: int, fan_out: int, size: int) -> npt.NDArray[np.float32]:
+    """Glorot's uniform initialisation: U(-r, r) with r = sqrt(6 / (fan_in + fan_out))."""
+    limit = float(np.sqrt(6.0 / (fan_in + fan_out)))
+    return rng.uniform(-limit, limit, size).astype(np.float32)
