@@ -1,8 +1,32 @@
-"""Streams: datasets, the user's files, and how their samples are dealt to clients over time."""
+"""Streams: datasets, the user's files, and how their samples are dealt to clients over time.
 
-from ofediq.streams.catalog import load
-from ofediq.streams.dataset import Dataset, Truth
-from ofediq.streams.partitioning import partition
+samples      load (by name), load_file (CSV, Parquet, npz), synthetic, or your own Dataset
+a stream     partition: which client sees which sample at which step
+changes      availability (join late, pause), drift
+references   naive_references: what a method must beat
+"""
+
+from ofediq.streams.catalog import NAMES, Status, load, status
+from ofediq.streams.changes import availability, drift
+from ofediq.streams.dataset import Dataset, Task, Truth
+from ofediq.streams.generate import synthetic
+from ofediq.streams.naive import naive_references
+from ofediq.streams.partitioning import KINDS, partition
 from ofediq.streams.stream import Stream
 
-__all__ = ["Dataset", "Stream", "Truth", "load", "partition"]
+__all__ = [
+    "KINDS",
+    "NAMES",
+    "Dataset",
+    "Status",
+    "Stream",
+    "Task",
+    "Truth",
+    "availability",
+    "drift",
+    "load",
+    "naive_references",
+    "partition",
+    "status",
+    "synthetic",
+]

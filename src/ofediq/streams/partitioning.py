@@ -7,33 +7,48 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ofediq.errors import InputError, require_choice, require_integer
+from ofediq.errors import DataError, InputError, require_choice, require_integer, require_positive
 from ofediq.streams.dataset import Dataset
 from ofediq.streams.draws import Draw, generator
-from ofediq.streams.stream import Stream
+from ofediq.streams.skew import dirichlet_labels, few_labels, label_groups
+from ofediq.streams.stream import ABSENT, Stream
 
 Indices = NDArray[np.int32]
-Kind = Literal["random", "passes"]
+Kind = Literal["random", "passes", "dirichlet", "label", "column", "sequential"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
 
 def partition(
     dataset: Dataset,
-    clients: int,
+    clients: int | None = None,
     steps: int | None = None,
     kind: Kind = "random",
     seed: int = 0,
+    *,
+    alpha: float = 0.5,
+    labels: int = 2,
 ) -> Stream:
-    """Deal the samples of `dataset` to `clients` for `steps` steps.
+    """Deal the N samples of `dataset` to K clients for T steps.
+
+    - "random", the paper's: when N < K T everything is repeated floor(K T / N) times and filled up with a random
+      subset, then shuffled as a whole and dealt. When N >= K T, a random subset.
+    - "passes", what the authors' code does: pass after pass over the data, each freshly shuffled.
+    - "dirichlet": client k draws its own mix of labels, q_k ~ Dirichlet(alpha * classes * prior), then its labels
+      from q_k; the samples of each label are dealt in passes. Small `alpha`: few labels per client; large: "random".
+      Targets of a regression are first cut into ten groups of equal size.
+    - "label": each client sees `labels` labels (or groups of targets) only, equally often.
+    - "column": the clients of the source, in its order. Streams of unequal length end early (-1).
+    - "sequential": sample t K + k goes to client k at step t, and from the first one again after the last.
 
     Arguments:
-        dataset: N samples.
-        clients: K.
-        steps: T; by default as many whole steps as one pass over the data gives, floor(N / K).
-        kind: "random" (the paper: when N < K T everything is repeated floor(K T / N) times and filled up
-            with a random subset, then shuffled as a whole and dealt) or "passes" (the data pass after pass,
-            each freshly shuffled: what the authors' code does).
+        dataset: what to deal.
+        clients: K. May be left out for "column": all clients of the source; otherwise its first K.
+        steps: T; by default as many whole steps as one pass over the data gives, floor(N / K), and for "column"
+            the length of the longest stream.
+        kind: which of the above.
         seed: fixes every draw.
+        alpha: concentration, for "dirichlet".
+        labels: labels per client, for "label".
 
     >>> data = Dataset("toy", x=np.eye(6), y=range(6), task="regression")
     >>> stream = partition(data, clients=2, seed=1)
@@ -41,13 +56,29 @@ def partition(
     (3, [0, 1, 2, 3, 4, 5])
     """
     require_choice("kind", kind, KINDS)
+    if kind == "column":
+        return Stream(dataset, _by_column(dataset, clients, steps))
+    if clients is None:
+        raise InputError(f"`clients` must be given for a {kind!r} partition")
     clients = require_integer("clients", clients, 1)
     steps = _whole_steps(len(dataset), clients) if steps is None else require_integer("steps", steps, 1)
+    everything, count = np.arange(len(dataset), dtype=np.int32), clients * steps
     rng = generator(seed, Draw.DEAL)
-    deal = _shuffled_repeats if kind == "random" else _fresh_passes
-    return Stream(
-        dataset, deal(np.arange(len(dataset), dtype=np.int32), clients * steps, rng).reshape(steps, clients)
-    )
+    if kind == "random":
+        deck = _shuffled_repeats(everything, count, rng)
+    elif kind == "passes":
+        deck = _fresh_passes(everything, count, rng)
+    elif kind == "sequential":
+        deck = np.resize(everything, count)
+    else:
+        groups = label_groups(dataset)
+        chooser = generator(seed, Draw.LABELS)
+        if kind == "dirichlet":
+            wanted = dirichlet_labels(groups, clients, steps, require_positive("alpha", alpha), chooser)
+        else:
+            wanted = few_labels(groups, clients, steps, labels, chooser)
+        deck = _deal_groups(groups, wanted.ravel(), rng)
+    return Stream(dataset, deck.reshape(steps, clients))
 
 
 def _whole_steps(samples: int, clients: int) -> int:
@@ -69,4 +100,32 @@ def _shuffled_repeats(pool: Indices, count: int, rng: np.random.Generator) -> In
 def _fresh_passes(pool: Indices, count: int, rng: np.random.Generator) -> Indices:
     """`count` entries: pass after pass over the pool, each in a fresh order."""
     passes = -(-count // len(pool))
-    return np.concatenate([rng.permutation(pool) for _ in range(passes)])[:count]
+    return rng.permuted(np.tile(pool, (passes, 1)), axis=1).ravel()[:count]
+
+
+def _deal_groups(groups: Indices, wanted: Indices, rng: np.random.Generator) -> Indices:
+    """A sample of group `wanted[i]` for each i; within a group, pass after pass."""
+    deck = np.empty(len(wanted), dtype=np.int32)
+    for group in np.unique(wanted):
+        places = np.flatnonzero(wanted == group)
+        pool = np.flatnonzero(groups == group).astype(np.int32)
+        deck[places] = _fresh_passes(pool, len(places), rng)
+    return deck
+
+
+def _by_column(dataset: Dataset, clients: int | None, steps: int | None) -> Indices:
+    ids = dataset.client_ids
+    if ids is None:
+        raise DataError(f"dataset {dataset.name!r} does not say which client a sample belongs to")
+    lengths = np.bincount(ids)
+    clients = len(lengths) if clients is None else require_integer("clients", clients, 1, len(lengths))
+    longest = int(lengths[:clients].max())
+    steps = longest if steps is None else require_integer("steps", steps, 1, longest)
+    by_client = np.argsort(ids, kind="stable")
+    starts = np.cumsum(lengths) - lengths
+    time = np.arange(len(ids)) - np.repeat(starts, lengths)
+    client = ids[by_client]
+    used = (time < steps) & (client < clients)
+    order = np.full((steps, clients), ABSENT, dtype=np.int32)
+    order[time[used], client[used]] = by_client[used]
+    return order

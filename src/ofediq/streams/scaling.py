@@ -1,0 +1,63 @@
+"""Scaling of features and targets: one affine map per column.
+
+The maps are fitted on the whole file by default, as the paper does. That peeks at the future: an online learner
+would not know tomorrow's largest value. `fit` < 1 uses only the first rows, and later values may then leave [0, 1].
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ofediq.errors import require_choice, require_fraction
+
+Scaling = Literal["auto", "none", "minmax", "standard", "authors"]
+FITTED = ("none", "minmax", "standard")
+
+# A spread below this share of the largest entry is rounding noise of a constant column.
+_CONSTANT = 1e-12
+
+
+class Scaler(NamedTuple):
+    """The map (value - offset) / span, with scalars or one entry per column."""
+
+    offset: Any
+    span: Any
+
+    def apply(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Scale `values` [samples, ...]."""
+        scaled: NDArray[Any] = (values - self.offset) / self.span
+        return scaled
+
+
+IDENTITY = Scaler(0.0, 1.0)
+
+
+def fit_scaler(values: NDArray[Any], kind: str, fit: float = 1.0) -> Scaler:
+    """The scaler of `kind` for the columns of `values` [samples, ...].
+
+    "minmax" maps each column to [0, 1], "standard" to mean 0 and variance 1, "none" changes nothing. A constant
+    column becomes 0.
+
+    Arguments:
+        values: what to scale.
+        kind: "none", "minmax" or "standard".
+        fit: the share of rows, from the first one, that the scaler may look at.
+
+    >>> scaler = fit_scaler(np.array([[1.0, 7.0], [3.0, 7.0], [5.0, 7.0]]), "minmax")
+    >>> scaler.apply(np.array([[2.0, 7.0]])).tolist()
+    [[0.25, 0.0]]
+    """
+    require_choice("scaling", kind, FITTED)
+    seen = values[: max(1, int(require_fraction("scaling_fit", fit) * len(values)))]
+    if kind == "none":
+        return IDENTITY
+    if kind == "minmax":
+        offset = seen.min(axis=0)
+        span = seen.max(axis=0) - offset
+    else:
+        offset, span = seen.mean(axis=0, dtype=np.float64), seen.std(axis=0, dtype=np.float64)
+    largest = np.abs(seen).max(axis=0)
+    return Scaler(offset, np.where(span > _CONSTANT * largest, span, 1.0))
