@@ -68,7 +68,9 @@ def require_integer(name: str, value: Any, low: int, high: int | None = None) ->
         number = value.__index__()
     except AttributeError:
         raise InputError(f"`{name}` {rule}, got {value!r}") from None
-    require(not isinstance(value, bool) and low <= number and (high is None or number <= high), name, rule, value)
+    require(
+        not isinstance(value, bool) and low <= number and (high is None or number <= high), name, rule, value
+    )
     return int(number)
 
 
@@ -80,6 +82,17 @@ def require_positive(name: str, value: float) -> float:
     """
     number = _as_float(name, value, "must be a finite number > 0")
     require(math.isfinite(number) and number > 0, name, "must be a finite number > 0", value)
+    return number
+
+
+def require_nonnegative(name: str, value: float) -> float:
+    """Return `value` as a finite float >= 0, or raise `InputError`.
+
+    >>> require_nonnegative("heterogeneity", 0)
+    0.0
+    """
+    number = _as_float(name, value, "must be a finite number >= 0")
+    require(math.isfinite(number) and number >= 0, name, "must be a finite number >= 0", value)
     return number
 
 

@@ -1,0 +1,58 @@
+"""What the paper proves, as functions: numbers in, numbers out. NumPy only.
+
+bounds     Theorems 1 and 2, Corollary 1
+table      Table 1: guarantee and cost of each method; why periods do not pay
+quantizer  cost and variance of the (s, b) quantiser
+rates      one rate for all clients, or one per client
+planner    a bit budget in, parameters out
+search     the exact minimum behind the planner
+"""
+
+from ofediq.theory.bounds import (
+    best_step_size,
+    federation_gap,
+    ofedavg_regret_bound,
+    ofedavg_step_limit,
+    ofediq_regret_bound,
+    ofediq_step_limit,
+    regret_bound,
+    regret_constant,
+)
+from ofediq.theory.planner import Plan, plan
+from ofediq.theory.quantizer import message_bits, quantizer_variance
+from ofediq.theory.rates import Participation, participation
+from ofediq.theory.table import (
+    Guarantee,
+    PeriodComparison,
+    compare_period,
+    expected_bits,
+    fedogd_guarantee,
+    fedomd_guarantee,
+    ofedavg_guarantee,
+    ofediq_guarantee,
+)
+
+__all__ = [
+    "Guarantee",
+    "Participation",
+    "PeriodComparison",
+    "Plan",
+    "best_step_size",
+    "compare_period",
+    "expected_bits",
+    "federation_gap",
+    "fedogd_guarantee",
+    "fedomd_guarantee",
+    "message_bits",
+    "ofedavg_guarantee",
+    "ofedavg_regret_bound",
+    "ofedavg_step_limit",
+    "ofediq_guarantee",
+    "ofediq_regret_bound",
+    "ofediq_step_limit",
+    "participation",
+    "plan",
+    "quantizer_variance",
+    "regret_bound",
+    "regret_constant",
+]
