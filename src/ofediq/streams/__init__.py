@@ -9,6 +9,7 @@ references   naive_references: what a method must beat
 from ofediq.streams.catalog import NAMES, Status, load, status
 from ofediq.streams.changes import availability, drift
 from ofediq.streams.dataset import Dataset, Task, Truth
+from ofediq.streams.files import load_file
 from ofediq.streams.generate import synthetic
 from ofediq.streams.naive import naive_references
 from ofediq.streams.partitioning import KINDS, partition
@@ -25,6 +26,7 @@ __all__ = [
     "availability",
     "drift",
     "load",
+    "load_file",
     "naive_references",
     "partition",
     "status",

@@ -6,15 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ofediq.errors import InputError, require_choice
 from ofediq.streams import recipes
 from ofediq.streams.dataset import Dataset, Task
 from ofediq.streams.generate import synthetic
 from ofediq.streams.locate import Found, find
 from ofediq.streams.recipes import Raw
-from ofediq.streams.scaling import IDENTITY, Scaler, Scaling, fit_scaler
+from ofediq.streams.scaling import Scaler, Scaling, fit_scaler, target_scaler
 from ofediq.streams.sources import ABOUT, About
 
 NAMES = tuple(ABOUT)
@@ -118,21 +116,17 @@ def _place(copies: list[Found]) -> str:
 
 def _scaled(name: str, raw: Raw, scaling: Scaling, fit: float) -> Dataset:
     scaler, words = _feature_scaler(name, raw, scaling, fit)
-    target = IDENTITY
-    if raw.task == "regression" and scaling != "none":
-        target = fit_scaler(raw.y, "minmax", fit)
+    target = target_scaler(raw.y, raw.task, scaling, fit)
     return Dataset(
         name,
-        x=scaler.apply(raw.x).astype(np.float32, copy=False),
-        y=target.apply(raw.y) if raw.task == "regression" else raw.y,
+        x=scaler.apply(raw.x),
+        y=target.apply(raw.y),
         task=raw.task,
         classes=raw.classes,
-        previous=raw.previous
-        if raw.task == "classification" or raw.previous is None
-        else target.apply(raw.previous),
+        previous=None if raw.previous is None else target.apply(raw.previous),
         feature_names=raw.feature_names,
         target_name=raw.target_name,
-        target_range=(float(target.offset), float(target.offset + target.span)),
+        target_range=target.range,
         scaling=words,
     )
 
@@ -147,4 +141,4 @@ def _feature_scaler(name: str, raw: Raw, scaling: Scaling, fit: float) -> tuple[
         choice = raw.authors
     if isinstance(choice, str):
         return fit_scaler(raw.x, choice, fit), choice
-    return choice, f"(x - {choice.offset:g}) / {choice.span:g}"
+    return choice, f"(x - {choice.offset:g}) / {choice.span:g}" if choice.offset else f"x / {choice.span:g}"

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ofediq.errors import require_choice, require_fraction
+from ofediq.streams.dataset import Task
 
 Scaling = Literal["auto", "none", "minmax", "standard", "authors"]
 FITTED = ("none", "minmax", "standard")
@@ -30,6 +31,11 @@ class Scaler(NamedTuple):
         """Scale `values` [samples, ...]."""
         scaled: NDArray[Any] = (values - self.offset) / self.span
         return scaled
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """What a scalar map takes to 0 and 1."""
+        return float(self.offset), float(self.offset + self.span)
 
 
 IDENTITY = Scaler(0.0, 1.0)
@@ -61,3 +67,12 @@ def fit_scaler(values: NDArray[Any], kind: str, fit: float = 1.0) -> Scaler:
         offset, span = seen.mean(axis=0, dtype=np.float64), seen.std(axis=0, dtype=np.float64)
     largest = np.abs(seen).max(axis=0)
     return Scaler(offset, np.where(span > _CONSTANT * largest, span, 1.0))
+
+
+def target_scaler(y: NDArray[Any], task: Task, kind: str, fit: float = 1.0) -> Scaler:
+    """The scaler of the targets: to [0, 1] for a regression, unless the features are not scaled either.
+
+    >>> target_scaler(np.array([10.0, 300.0, 20.0]), "regression", "standard").range
+    (10.0, 300.0)
+    """
+    return fit_scaler(y, "minmax", fit) if task == "regression" and kind != "none" else IDENTITY

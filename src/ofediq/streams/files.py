@@ -1,0 +1,164 @@
+"""`load_file`: the user's own data as a `Dataset`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ofediq.errors import DataError, require_choice
+from ofediq.streams.columns import (
+    encode_clients,
+    encode_features,
+    encode_target,
+    missing_rows,
+    previous_targets,
+    time_order,
+)
+from ofediq.streams.dataset import TASKS, Dataset
+from ofediq.streams.scaling import FITTED, fit_scaler, target_scaler
+from ofediq.streams.tables import Table, read_table
+
+_COLUMNS_SHOWN = 5
+
+
+def load_file(
+    path: str | Path,
+    target: str,
+    client_column: str | None = None,
+    time_column: str | None = None,
+    features: Sequence[str] | None = None,
+    task: Literal["auto", "classification", "regression"] = "auto",
+    scaling: Literal["auto", "none", "minmax", "standard"] = "auto",
+    scaling_fit: float = 1.0,
+    missing: Literal["error", "drop"] = "error",
+) -> Dataset:
+    r"""The samples in a CSV (comma separated, with a header), Parquet or npz file.
+
+    Arguments:
+        path: a file that ends in .csv, .csv.gz, .parquet or .npz.
+        target: the column to predict.
+        client_column: whose sample it is; deal with `partition(..., kind="column")`.
+        time_column: numbers or ISO 8601 dates that the rows are sorted by. With it, the dataset knows which target
+            came before each sample (of the same client).
+        features: the columns to predict from; by default all others, or the one array with several axes of an
+            npz file. Text columns of up to 50 values become one column per value.
+        task: "auto" takes text, truth values and up to 20 different whole numbers for labels, anything else for
+            a regression.
+        scaling: of the features: "auto" is "minmax", per column to [0, 1]; "standard", mean 0 and variance 1;
+            "none". Targets of a regression are mapped to [0, 1], except with "none".
+        scaling_fit: the share of rows, from the first one, that scaling may look at; all of them peeks at the
+            future.
+        missing: "drop" leaves out rows with missing or infinite values in the columns used; "error" names them.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "plant.csv"
+    ...     _ = path.write_text("sensor,heat,state\nA,10,ok\nB,30,hot\nA,20,ok\n")
+    ...     data = load_file(path, target="state", client_column="sensor")
+    >>> data.x.ravel().tolist(), data.y.tolist(), data.label_names, data.client_ids.tolist()
+    ([0.0, 1.0, 0.5], [1, 0, 1], ('hot', 'ok'), [0, 1, 0])
+    """
+    require_choice("task", task, ("auto", *TASKS))
+    require_choice("scaling", scaling, ("auto", *FITTED))
+    require_choice("missing", missing, ("error", "drop"))
+    table = read_table(path)
+    chosen = _feature_columns(table, target, client_column, time_column, features)
+    used = [*chosen, *(name for name in (target, client_column, time_column) if name is not None)]
+    table = _complete_rows(table, used, missing)
+    if time_column is not None:
+        table = table.take(time_order(table.frame[time_column]))
+    encoded = encode_target(table.frame[target], task)
+    ids, client_names = (None, ()) if client_column is None else encode_clients(table.frame[client_column])
+    x, feature_names = _features(table, chosen)
+    kind = "minmax" if scaling == "auto" else scaling
+    scaler = target_scaler(encoded.y, encoded.task, kind, scaling_fit)
+    return Dataset(
+        table.path.name,
+        x=fit_scaler(x, kind, scaling_fit).apply(x),
+        y=scaler.apply(encoded.y),
+        task=encoded.task,
+        classes=len(encoded.label_names) or None,
+        previous=None if time_column is None else scaler.apply(previous_targets(encoded.y, ids)),
+        client_ids=ids,
+        feature_names=feature_names,
+        label_names=encoded.label_names,
+        client_names=client_names,
+        target_name=target,
+        target_range=scaler.range,
+        scaling=kind,
+    )
+
+
+def _feature_columns(
+    table: Table,
+    target: str,
+    client_column: str | None,
+    time_column: str | None,
+    features: Sequence[str] | None,
+) -> list[str]:
+    columns = tuple(table.frame.columns)
+    table.require("target", target, columns)
+    taken = {target}
+    for argument, name in (("client_column", client_column), ("time_column", time_column)):
+        if name is not None:
+            taken.add(table.require(argument, name, columns))
+    if features is None:
+        return _default_features(table, taken)
+    chosen = [features] if isinstance(features, str) else list(features)
+    for name in chosen:
+        table.require("features", name)
+    if not chosen or target in chosen:
+        raise DataError(
+            f"`features` must be at least one column other than the target {target!r}, got {chosen}"
+        )
+    if len(chosen) > 1 and any(name in table.blocks for name in chosen):
+        raise DataError(f"`features` must be one array with several axes or columns, got {chosen}")
+    return chosen
+
+
+def _default_features(table: Table, taken: set[str]) -> list[str]:
+    if len(table.blocks) > 1:
+        raise DataError(
+            f"{table.path.name} has several arrays with several axes ({', '.join(table.blocks)}): "
+            f"choose one with `features`"
+        )
+    chosen = list(table.blocks) or [name for name in table.frame.columns if name not in taken]
+    if not chosen:
+        raise DataError(f"{table.path.name} has no columns beside {', '.join(sorted(taken))} to learn from")
+    return chosen
+
+
+def _complete_rows(table: Table, used: list[str], missing: str) -> Table:
+    gaps = {name: _gaps(table, name) for name in used}
+    counts = {name: int(gap.sum()) for name, gap in gaps.items() if gap.any()}
+    if not counts:
+        return table
+    shown = ", ".join(f"{name!r} ({count})" for name, count in list(counts.items())[:_COLUMNS_SHOWN])
+    more = ", ..." if len(counts) > _COLUMNS_SHOWN else ""
+    where = f"missing or infinite values in columns {shown}{more} of {table.path.name} ({len(table)} rows)"
+    if missing == "error":
+        raise DataError(f"{where}; `missing` = 'drop' leaves these rows out")
+    complete = ~np.logical_or.reduce(list(gaps.values()))
+    if not complete.any():
+        raise DataError(f"no row is complete: {where}")
+    return table.take(np.flatnonzero(complete))
+
+
+def _gaps(table: Table, name: str) -> NDArray[np.bool_]:
+    if name in table.frame:
+        return missing_rows(table.frame[name])
+    block = table.blocks[name]
+    if block.dtype.kind not in "iufb":
+        raise DataError(f"array {name!r} of {table.path.name} must hold numbers, got {block.dtype}")
+    finite = np.isfinite(block).reshape(len(block), -1)
+    return np.asarray(~finite.all(axis=1))
+
+
+def _features(table: Table, chosen: list[str]) -> tuple[NDArray[Any], tuple[str, ...]]:
+    if chosen[0] in table.blocks:
+        return table.blocks[chosen[0]].astype(np.float64), ()
+    return encode_features(table.frame[chosen])
