@@ -11,8 +11,7 @@ How. Two monotonicities suffice: the objective grows with q at fixed sigma_q^2 (
 and it grows with sigma_q^2 at fixed q. q grows with s and b, sigma_q^2 falls with s and b. So inside a box
 [s1, s2] x [b1, b2] nothing is better than the value at (q(s1, b1), sigma_q^2(s2, b2)). A box whose bound is not below
 the best point seen so far is dropped, the others are split, until none is left: branch and bound. The result is the
-minimum over all points, without any assumption on the shape in between (with ceil(D / b) the objective has
-a kink and a jump at every divisor).
+minimum over all points, without any assumption on the shape in between (it jumps wherever ceil(D / b) does).
 
 How fast. Cutting at geometric means finds the scale of s and b in a few rounds; near the minimum, which is quadratic,
 about sqrt(b) boxes of width 1 survive. For 10^9 parameters that is some 10 ms.

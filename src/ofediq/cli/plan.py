@@ -1,0 +1,113 @@
+"""`ofediq plan`: a bit budget in, parameters out."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ofediq.errors import DataError
+
+if TYPE_CHECKING:
+    from ofediq.theory import Plan
+
+
+class Method(StrEnum):
+    """How to choose the parameters."""
+
+    exact = "exact"
+    paper = "paper"
+
+
+def plan(
+    budget: Annotated[
+        float,
+        typer.Option(help="Allowed uplink bits as a fraction of FedOGD's (0.01 = a hundredth), in (0, 1]."),
+    ],
+    dim: Annotated[int, typer.Option(help="Number of model parameters.")],
+    clients: Annotated[
+        int | None, typer.Option(help="Number of clients.", show_default="1000, or the number of capacities")
+    ] = None,
+    method: Annotated[
+        Method, typer.Option(help="exact: the true optimum; paper: Algorithm 3 as written.")
+    ] = Method.exact,
+    capacities: Annotated[
+        Path | None,
+        typer.Option(
+            help="Text file with one relative uplink capacity per client: one rate for each of them."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+) -> None:
+    """Choose sampling rate, quantisation levels and blocks for a bit budget.
+
+    The regret is at most sqrt(alpha |w*|^2 K^2 sigma_diff^2 T):
+    the smaller alpha, the better. The table shows it beside OFedAvg's
+    and FedOGD's, with the expected uplink bits of all clients per step.
+
+    Examples:
+      ofediq plan --budget 0.01 --dim 34826
+      ofediq plan --budget 0.1 --dim 34826 --clients 200 --method paper
+      ofediq plan --budget 0.05 --dim 5889 --capacities uplinks.csv --json
+    """
+    from ofediq.theory import plan as make_plan
+
+    shares = None if capacities is None else _read_numbers(capacities)
+    result = make_plan(budget, dim, clients, method=method.value, capacities=shares)
+    if as_json:
+        typer.echo(json.dumps(result.to_dict(), indent=2))
+    else:
+        _show(result)
+
+
+def _show(result: Plan) -> None:
+    from ofediq.cli import render
+    from ofediq.theory import fedogd_guarantee
+
+    rate = f"{result.mean_rate:.4g}"
+    if isinstance(result.rate, tuple):
+        rate = f"{min(result.rate):.4g} to {max(result.rate):.4g}, mean {rate}"
+    everything = fedogd_guarantee(dim=result.dim, clients=result.clients)
+    raw = result.budget * everything.bits_per_step
+    render.show(
+        render.heading(
+            f"OFedIQ for {result.dim:,} parameters and {result.clients:,} clients ({result.method})"
+        ),
+        render.facts(
+            {
+                "rate p": rate,
+                "levels s": f"{result.levels:,}",
+                "blocks b": f"{result.blocks:,}",
+                "period L": str(result.period),
+                "budget": f"{result.budget:.4g} of FedOGD's uplink bits, {result.budget_used:.1%} of it used",
+            }
+        ),
+        render.table(
+            ("", "alpha", "bits per step", "CCR"),
+            [
+                ("OFedIQ, this plan", *_row(result.regret_constant, result.bits_per_step, result.ccr)),
+                ("OFedAvg, same budget", *_row(result.ofedavg_constant, raw, 1 - result.budget)),
+                ("FedOGD", *_row(*everything, 0.0)),
+            ],
+        ),
+        *(f"Note: {note}" for note in result.notes),
+    )
+
+
+def _row(alpha: float, bits: float, ccr: float) -> tuple[str, str, str]:
+    return f"{alpha:.5g}", f"{bits:,.0f}", f"{ccr:.2%}"
+
+
+def _read_numbers(path: Path) -> list[float]:
+    """The numbers in a text file, separated by commas, blanks or line ends."""
+    try:
+        words = path.read_text(encoding="utf-8").replace(",", " ").split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"`capacities` must be a readable text file, got {str(path)!r} ({error})") from None
+    try:
+        return [float(word) for word in words]
+    except ValueError as error:
+        raise DataError(f"`capacities` must hold numbers only, got {str(path)!r} ({error})") from None

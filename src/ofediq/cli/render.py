@@ -1,0 +1,54 @@
+"""How results look on a terminal: the only place that knows rich."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+
+def heading(text: str) -> Text:
+    """A line above what follows.
+
+    >>> heading("Plan").plain
+    'Plan'
+    """
+    return Text(text, style="bold")
+
+
+def facts(values: Mapping[str, str]) -> Table:
+    """Names and values, one per line.
+
+    >>> facts({"levels": "3"}).row_count
+    1
+    """
+    grid = Table(box=None, show_header=False)
+    grid.add_column(style="cyan")
+    grid.add_column()
+    for name, value in values.items():
+        grid.add_row(name, value)
+    return grid
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
+    """Rows under a header: the first column to the left, numbers to the right.
+
+    >>> table(("method", "bits"), [("FedOGD", "32"), ("OFedAvg", "16")]).row_count
+    2
+    """
+    grid = Table(box=SIMPLE_HEAD)
+    for index, column in enumerate(columns):
+        grid.add_column(column, justify="right" if index else "left")
+    for row in rows:
+        grid.add_row(*row)
+    return grid
+
+
+def show(*parts: RenderableType) -> None:
+    """Print the parts to standard output, without colours when it is not a terminal."""
+    console = Console(highlight=False)
+    for part in parts:
+        console.print(part, markup=False)
