@@ -66,7 +66,7 @@ def require_integer(name: str, value: Any, low: int, high: int | None = None) ->
     rule = f"must be an integer >= {low}" if high is None else f"must be an integer from {low} to {high}"
     try:
         number = value.__index__()
-    except AttributeError:
+    except (AttributeError, TypeError):
         raise InputError(f"`{name}` {rule}, got {value!r}") from None
     require(
         not isinstance(value, bool) and low <= number and (high is None or number <= high), name, rule, value
@@ -135,5 +135,5 @@ def extra(module: str, extra_name: str) -> ModuleType:
 def _as_float(name: str, value: Any, rule: str) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"`{name}` {rule}, got {value!r}") from None
