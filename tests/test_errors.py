@@ -90,7 +90,7 @@ def test_numbers_come_back_as_floats() -> None:
     assert [
         require_positive("x", 2),
         require_nonnegative("x", 0),
-        require_fraction("x", np.float32(0.5)),
+        require_fraction("x", np.float64(0.5)),
     ] == [2, 0, 0.5]
     assert type(require_fraction("x", 1)) is float
 

@@ -43,7 +43,7 @@ def message_bits(levels: int, blocks: int, dim: int) -> float:
     return float(bits_on_grid(np.array(levels), np.array(blocks), dim))
 
 
-def quantizer_variance(levels: int, blocks: int, dim: int, bound: VarianceBound = "min") -> float:
+def quantizer_variance(levels: int, blocks: int, dim: int, variance: VarianceBound = "min") -> float:
     """Relative variance of the quantiser: E||Q(u) - u||^2 <= sigma_q^2 ||u||^2.
 
         min:   sigma_q^2 = min(c / s^2, sqrt(c) / s)   with c = ceil(D / b), the longest block
@@ -56,16 +56,16 @@ def quantizer_variance(levels: int, blocks: int, dim: int, bound: VarianceBound 
         levels: s.
         blocks: b, from 1 to `dim`.
         dim: D.
-        bound: `min` or `sqrt`.
+        variance: which of the two bounds, `min` or `sqrt`.
 
     >>> quantizer_variance(levels=4, blocks=25, dim=100)
     0.25
-    >>> quantizer_variance(levels=4, blocks=25, dim=100, bound="sqrt")
+    >>> quantizer_variance(levels=4, blocks=25, dim=100, variance="sqrt")
     0.5
     """
     levels, blocks, dim = _checked(levels, blocks, dim)
-    require_choice("bound", bound, VARIANCE_BOUNDS)
-    return float(variance_on_grid(np.array(levels), np.array(blocks), dim, bound))
+    require_choice("variance", variance, VARIANCE_BOUNDS)
+    return float(variance_on_grid(np.array(levels), np.array(blocks), dim, variance))
 
 
 def bits_on_grid(levels: Ints, blocks: Ints, dim: int) -> Floats:
@@ -73,9 +73,9 @@ def bits_on_grid(levels: Ints, blocks: Ints, dim: int) -> Floats:
     return np.asarray(FLOAT_BITS * blocks + dim * (1 + np.log2(levels + 1)))
 
 
-def variance_on_grid(levels: Ints, blocks: Ints, dim: int, bound: VarianceBound) -> Floats:
+def variance_on_grid(levels: Ints, blocks: Ints, dim: int, variance: VarianceBound) -> Floats:
     """`quantizer_variance` for arrays, unchecked. It falls with the levels and with the blocks."""
-    if bound == "sqrt":
+    if variance == "sqrt":
         return np.asarray(np.sqrt(dim / blocks) / levels)
     # sqrt(c)/s = x and c/s^2 = x^2: the second branch is the smaller one exactly when x < 1.
     ratio = np.sqrt(-(-dim // blocks)) / levels

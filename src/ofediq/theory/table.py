@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ofediq.errors import require_fraction, require_integer
+from ofediq.errors import require_fraction, require_integer, require_positive
 from ofediq.theory.bounds import regret_constant
 from ofediq.theory.quantizer import FLOAT_BITS, MAX_DIM, VarianceBound, message_bits, quantizer_variance
 from ofediq.theory.rates import MAX_COUNT, Rate, participation
@@ -36,7 +36,8 @@ def expected_bits(rate: Rate, *, clients: int, bits: float, period: int = 1) -> 
     >>> expected_bits(0.5, clients=10, bits=32.0)
     160.0
     """
-    return participation(rate, clients).total * bits / require_integer("period", period, 1, MAX_COUNT)
+    bits, period = require_positive("bits", bits), require_integer("period", period, 1, MAX_COUNT)
+    return participation(rate, clients).total * bits / period
 
 
 def fedogd_guarantee(*, dim: int, clients: int) -> Guarantee:
