@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 from ofediq.errors import InputError, require_choice
@@ -17,8 +18,6 @@ from ofediq.streams.sources import ABOUT, About
 
 NAMES = tuple(ABOUT)
 SCALINGS = ("auto", "none", "minmax", "standard", "authors")
-# The keyword options of each recipe.
-_OPTIONS: dict[str, tuple[str, ...]] = {"mnist": ("split",), "room": ("subset",), "air": ("target",)}
 _RECIPES: dict[str, Callable[..., Raw]] = {
     "digits": recipes.digits,
     "mnist": recipes.mnist,
@@ -53,11 +52,9 @@ def load(name: str, scaling: Scaling = "auto", scaling_fit: float = 1.0, **optio
     require_choice("scaling", scaling, SCALINGS)
     if name == "synthetic":
         require_choice("scaling", scaling, ("auto", "none"))
+        _require_options(name, synthetic, options)
         return synthetic(**options).dataset
-    known = _OPTIONS.get(name, ())
-    for option in options:
-        if option not in known:
-            raise InputError(f"dataset {name!r} takes {', '.join(known) or 'no options'}, got `{option}`")
+    _require_options(name, _RECIPES[name], options)
     return _scaled(name, _RECIPES[name](**options), scaling, scaling_fit)
 
 
@@ -112,6 +109,13 @@ def _status(about: About) -> Status:
 
 def _place(copies: list[Found]) -> str:
     return " and ".join(sorted({copy.place for copy in copies}))
+
+
+def _require_options(name: str, maker: Callable[..., Any], options: Iterable[str]) -> None:
+    known = tuple(signature(maker).parameters)
+    for option in options:
+        if option not in known:
+            raise InputError(f"dataset {name!r} takes {', '.join(known) or 'no options'}, got `{option}`")
 
 
 def _scaled(name: str, raw: Raw, scaling: Scaling, fit: float) -> Dataset:

@@ -87,7 +87,7 @@ class Dataset:
         if self.previous is not None:
             object.__setattr__(self, "previous", self._checked_previous(len(x)))
         if self.client_ids is not None:
-            object.__setattr__(self, "client_ids", _indices("client_ids", self.client_ids, len(x)))
+            object.__setattr__(self, "client_ids", _indices("client_ids", self.client_ids, len(x), len(x)))
         for names, count in (
             (self.feature_names, int(np.prod(x.shape[1:]))),
             (self.label_names, self.classes),
@@ -107,16 +107,16 @@ class Dataset:
 
     def _targets(self, samples: int) -> NDArray[Any]:
         if self.task == "classification":
-            return _indices("y", self.y, samples)
+            return _indices("y", self.y, samples, MOST_CLASSES)
         return _column("y", _numbers("y", self.y, np.float32), samples)
 
     def _count_classes(self) -> int | None:
         if self.task == "regression":
             return None
-        smallest = int(self.y.max()) + 1
-        if self.classes is None:
-            return max(smallest, 2)
-        return require_integer("classes", self.classes, smallest, MOST_CLASSES)
+        fewest = max(2, int(self.y.max()) + 1)
+        return (
+            fewest if self.classes is None else require_integer("classes", self.classes, fewest, MOST_CLASSES)
+        )
 
     def _checked_previous(self, samples: int) -> NDArray[Any]:
         previous = _column("previous", np.asarray(self.previous, dtype=self.y.dtype), samples)
@@ -129,7 +129,8 @@ class Dataset:
 
 def _numbers(name: str, values: Any, dtype: type[np.float32]) -> NDArray[np.float32]:
     try:
-        array = np.ascontiguousarray(values, dtype=dtype)
+        with np.errstate(over="ignore"):  # what does not fit becomes infinite and is reported below
+            array = np.ascontiguousarray(values, dtype=dtype)
     except (TypeError, ValueError) as error:
         raise DataError(f"`{name}` must hold numbers only: {error}") from None
     if not np.isfinite(array).all():
@@ -146,11 +147,13 @@ def _column(name: str, array: NDArray[Any], samples: int) -> NDArray[Any]:
     return array
 
 
-def _indices(name: str, values: Any, samples: int) -> NDArray[np.int32]:
-    """`values` as int32 from 0 up, one per sample; whole floats count as integers."""
+def _indices(name: str, values: Any, samples: int, most: int) -> NDArray[np.int32]:
+    """`values` as int32 from 0 to `most` - 1, one per sample; whole floats count as integers."""
     array = _column(name, np.asarray(values), samples)
-    if array.dtype.kind not in "iufb" or not np.array_equal(array, array.astype(np.int32)):
-        raise DataError(f"`{name}` must hold whole numbers from 0 up, got {array.dtype} values")
-    if array.min() < 0 or (name == "y" and array.max() >= MOST_CLASSES):
-        raise DataError(f"`{name}` must lie in 0..{MOST_CLASSES - 1}, got {array.min()} to {array.max()}")
-    return array.astype(np.int32)
+    with np.errstate(invalid="ignore"):  # NaN becomes some integer, which differs from it
+        whole = array.astype(np.int32) if array.dtype.kind in "iufb" else None
+    if whole is None or not np.array_equal(array, whole):
+        raise DataError(f"`{name}` must hold whole numbers from 0 up, got {array.dtype} values that are not")
+    if whole.min() < 0 or whole.max() >= most:
+        raise DataError(f"`{name}` must lie in 0..{most - 1}, got {whole.min()} to {whole.max()}")
+    return whole

@@ -64,7 +64,7 @@ def mnist(split: str = "train") -> Raw:
     images, labels = sources.MNIST_TRAIN if split == "train" else sources.MNIST_TEST
     pixels = Scaler(0.0, 255.0)
     return Raw(
-        _idx(images, 2051).astype(np.float32),
+        _idx(images, 2051),
         _idx(labels, 2049),
         "classification",
         10,

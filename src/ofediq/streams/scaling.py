@@ -28,8 +28,10 @@ class Scaler(NamedTuple):
     span: Any
 
     def apply(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Scale `values` [samples, ...]."""
-        scaled: NDArray[Any] = (values - self.offset) / self.span
+        """Scale `values` [samples, ...]: float32 from bytes (images, which are large), float64 from the rest."""
+        precision = np.float32 if values.dtype == np.uint8 else np.float64
+        scaled: NDArray[Any] = np.subtract(values, self.offset, dtype=precision)
+        scaled /= self.span
         return scaled
 
     @property

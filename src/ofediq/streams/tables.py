@@ -56,12 +56,13 @@ class Table:
 def read_table(path: str | Path) -> Table:
     """The table in `path`; its suffix says how it is written."""
     path = Path(path)
+    kind = path.suffix.lower()
     if not path.name.lower().endswith(SUFFIXES):
         raise DataError(f"`path` must end in {', '.join(SUFFIXES)}, got {path.name!r}")
     if not path.is_file():
         raise DataError(f"`path` must be a file, got {str(path)!r}")
     try:
-        table = _read_npz(path) if path.suffix == ".npz" else Table(path, _read_frame(path), {})
+        table = _read_npz(path) if kind == ".npz" else Table(path, _read_frame(path, kind), {})
     except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         if isinstance(error, DataError):
             raise
@@ -71,9 +72,9 @@ def read_table(path: str | Path) -> Table:
     return table
 
 
-def _read_frame(path: Path) -> Any:
+def _read_frame(path: Path, kind: str) -> Any:
     pandas = extra("pandas", "sim")
-    if path.suffix != ".parquet":
+    if kind != ".parquet":
         return _named(pandas.read_csv(path, low_memory=False))
     frame = pandas.read_parquet(path)
     return _named(frame.reset_index() if frame.index.name is not None else frame)

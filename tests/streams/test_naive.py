@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import numpy as np
+
+from ofediq.streams import Dataset, Stream, availability, naive_references, partition
+
+from .made import make_dataset
+
+
+def _plain_loop(stream: Stream) -> dict[str, list[float]]:
+    """The definitions, one prediction at a time."""
+    classification = stream.task == "classification"
+    seen = stream.y[stream.order[stream.present]].tolist()
+    constant = max(sorted(set(seen)), key=seen.count) if classification else float(np.mean(seen))
+    history: list[float] = []
+    own: dict[int, float] = {}
+    points: dict[str, list[float]] = {"common": [], "constant": [], "last": []}
+    curves: dict[str, list[float]] = {name: [] for name in points}
+    for t in range(stream.steps):
+        common = 0.0
+        if history:
+            common = (
+                max(sorted(set(history)), key=history.count) if classification else float(np.mean(history))
+            )
+        for client in np.flatnonzero(stream.present[t]).tolist():
+            sample = stream.order[t, client]
+            truth = float(stream.y[sample])
+            last = own.get(client, common)
+            if stream.dataset.previous is not None:
+                before = float(stream.dataset.previous[sample])
+                last = last if np.isnan(before) or (classification and before == -1) else before
+            for name, answer in (("common", common), ("constant", constant), ("last", last)):
+                points[name].append(float(answer == truth) if classification else (answer - truth) ** 2)
+        for client in np.flatnonzero(stream.present[t]).tolist():
+            own[client] = float(stream.y[stream.order[t, client]])
+            history.append(own[client])
+        for name in points:
+            curves[name].append(float(np.mean(points[name])) if points[name] else np.nan)
+    return curves
+
+
+def _check(stream: Stream) -> None:
+    curves, expected = naive_references(stream), _plain_loop(stream)
+    common = "majority" if stream.task == "classification" else "mean"
+    assert list(curves) == [common, "constant", "last"]
+    for name, key in ((common, "common"), ("constant", "constant"), ("last", "last")):
+        np.testing.assert_allclose(curves[name], expected[key], rtol=1e-6, err_msg=name)
+
+
+def test_curves_of_a_classification_follow_the_definitions() -> None:
+    _check(partition(make_dataset(40, classes=4), 5, 12, kind="dirichlet", seed=3))
+
+
+def test_curves_of_a_regression_follow_the_definitions() -> None:
+    _check(partition(make_dataset(40, classes=None), 5, 12, seed=3))
+
+
+def test_absent_clients_do_not_count_and_keep_their_last_value() -> None:
+    for classes in (4, None):
+        stream = partition(make_dataset(40, classes), 5, 12, seed=3)
+        masked = availability(stream, join=[0, 3, 0, 11, 2], pause=0.4, pause_length=2, seed=1)
+        _check(masked)
+
+
+def test_the_sources_own_previous_value_comes_first() -> None:
+    rng = np.random.default_rng(0)
+    labels, targets = rng.integers(0, 3, 30), rng.random(30)
+    before_label, before_target = (
+        rng.integers(-1, 3, 30),
+        np.where(rng.random(30) < 0.3, np.nan, targets[::-1]),
+    )
+    x = np.ones((30, 1))
+    for data in (
+        Dataset("c", x, labels, "classification", 3, previous=before_label),
+        Dataset("r", x, targets, "regression", previous=before_target),
+    ):
+        _check(partition(data, 4, 9, seed=5))
+
+
+def test_before_the_first_sample_there_is_no_score() -> None:
+    stream = Stream(make_dataset(4, classes=2), np.array([[-1], [1], [1]]))
+    curves = naive_references(stream)
+    np.testing.assert_array_equal(curves["majority"], [np.nan, 0.0, 0.5])
+    np.testing.assert_array_equal(curves["constant"], [np.nan, 1.0, 1.0])
