@@ -1,0 +1,175 @@
+"""A uniform code of digits: D digits of one base in D log2(base) bits, less than 1e-7 of a bit per digit above.
+
+Digits are gathered into the largest groups below 2^64. Of each group's number the low bytes are written out; the
+rest, at least 24 bits, becomes a digit of a new base, and the new digits are treated in the same way, each time at
+most half as many. Digits that fill no group go into one last integer. Sizes and bases follow from (count, base)
+alone, so the code needs no lengths.
+
+    value = group of digits < Y,   low = value mod 256^w,   rest = value div 256^w < R = ceil(Y / 256^w)
+
+Only rounding R up loses anything: log2(R 256^w / Y) < 1.45 * 2^-24 bits per group. A group holds at least three
+digits (two in later rounds), so the loss is below 6e-8 bits per digit.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ofediq.codec.arithmetic import MAX_LEVELS
+from ofediq.codec.blocks import MAX_DIM
+from ofediq.codec.message import Symbols, require_norm_bits
+from ofediq.errors import WireError, require_integer
+
+Digits = NDArray[np.uint64]
+
+
+class Round(NamedTuple):
+    """One round of gathering digits into groups.
+
+    Attributes:
+        base: of the digits that go in.
+        group: digits in a group.
+        groups: number of groups.
+        loose: digits left over, which go into the last integer.
+        low_bytes: bytes written for each group.
+    """
+
+    base: int
+    group: int
+    groups: int
+    loose: int
+    low_bytes: int
+
+    @property
+    def grouped(self) -> int:
+        """Number of digits in all groups."""
+        return self.group * self.groups
+
+
+@lru_cache(maxsize=256)
+def _rounds(count: int, base: int) -> tuple[Round, ...]:
+    rounds = []
+    while count:
+        group = 1
+        while base ** (group + 1) <= 2**64:
+            group += 1
+        top = base**group
+        low_bytes = (top.bit_length() - 25) // 8  # keeps 25 to 32 bits
+        groups, loose = divmod(count, group)
+        rounds.append(Round(base, group, groups, loose, low_bytes))
+        count, base = groups, -(-top >> 8 * low_bytes)
+    return tuple(rounds)
+
+
+def _last_bits(rounds: tuple[Round, ...]) -> int:
+    """Bits of the last integer."""
+    span = 1
+    for each in rounds:
+        span *= each.base**each.loose
+    return (span - 1).bit_length()
+
+
+def packed_symbol_bytes(dim: int, levels: int) -> int:
+    """Whole bytes of `dim` packed symbols; 1 to 8 more bits go into the frame's `tail` field."""
+    rounds = _rounds(dim, 2 * levels + 1)
+    return sum(each.groups * each.low_bytes for each in rounds) + (_last_bits(rounds) - 1) // 8
+
+
+def packed_payload_bytes(dim: int, levels: int, blocks: int, norm_bits: int = 32) -> int:
+    """Size of the payload of a `packed` frame, which depends on nothing else.
+
+    Eight times this is never above 32 b + D (1 + log2(s + 1)), the paper's count of bits.
+
+    Args:
+        dim: D.
+        levels: s.
+        blocks: b.
+        norm_bits: 16 or 32.
+
+    >>> 8 * packed_payload_bytes(34826, levels=3, blocks=777), 32 * 777 + 34826 * 3
+    (122632, 129342)
+    """
+    dim = require_integer("dim", dim, 1, MAX_DIM)
+    levels = require_integer("levels", levels, 1, MAX_LEVELS)
+    blocks = require_integer("blocks", blocks, 1, dim)
+    require_norm_bits(norm_bits)
+    return blocks * norm_bits // 8 + packed_symbol_bytes(dim, levels)
+
+
+def pack(symbols: Symbols, levels: int) -> tuple[bytes, int]:
+    """The symbols as `packed_symbol_bytes` bytes and the tail.
+
+    >>> pack(np.array([-1, 0, 1, 1], np.int32), levels=1)
+    (b'', 17)
+    >>> unpack(b"", 17, count=4, levels=1)
+    array([-1,  0,  1,  1], dtype=int32)
+    """
+    rounds = _rounds(symbols.size, 2 * levels + 1)
+    digits: Digits = (symbols + np.int32(levels)).astype(np.uint64)
+    parts, last = [], 0
+    for each in rounds:
+        for digit in digits[each.grouped :].tolist():
+            last = last * each.base + digit
+        values = np.zeros(each.groups, np.uint64)
+        for row in digits[: each.grouped].reshape(each.group, each.groups):
+            values *= np.uint64(each.base)
+            values += row
+        parts.append(_low_bytes(values, each.low_bytes))
+        digits = values >> np.uint64(8 * each.low_bytes)
+    whole = (_last_bits(rounds) - 1) // 8
+    parts.append((last & (1 << 8 * whole) - 1).to_bytes(whole, "little"))
+    return b"".join(parts), last >> 8 * whole
+
+
+def unpack(data: bytes, tail: int, count: int, levels: int) -> Symbols:
+    """The inverse of `pack`. `data` must have `packed_symbol_bytes(count, levels)` bytes.
+
+    Raises:
+        WireError: a number lies outside its range. Every other input is the code of exactly one message.
+    """
+    rounds = _rounds(count, 2 * levels + 1)
+    whole = (_last_bits(rounds) - 1) // 8
+    body, last = data[: len(data) - whole], int.from_bytes(data[len(data) - whole :], "little")
+    last |= tail << 8 * whole
+    digits: Digits = np.zeros(0, np.uint64)
+    for each in reversed(rounds):
+        start = len(body) - each.groups * each.low_bytes
+        values = _with_low_bytes(digits, body[start:], each)
+        body = body[:start]
+        digits = np.empty(each.grouped + each.loose, np.uint64)
+        _split(values, each, digits[: each.grouped].reshape(each.group, each.groups))
+        for index in range(digits.size - 1, each.grouped - 1, -1):
+            last, digits[index] = divmod(last, each.base)
+    if last:
+        raise WireError("packed symbols: the last number is out of range")
+    symbols = digits.astype(np.int32)
+    symbols -= np.int32(levels)
+    return symbols
+
+
+def _low_bytes(values: Digits, width: int) -> bytes:
+    return values.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)[:, :width].tobytes()
+
+
+def _with_low_bytes(high: Digits, low: bytes, each: Round) -> Digits:
+    """Join the two parts of each group's number, which must be below base^group."""
+    padded = np.zeros((each.groups, 8), np.uint8)
+    padded[:, : each.low_bytes] = np.frombuffer(low, np.uint8).reshape(each.groups, each.low_bytes)
+    values = padded.view("<u8").astype(np.uint64, copy=False).reshape(each.groups)
+    values |= high << np.uint64(8 * each.low_bytes)
+    if (values > np.uint64(each.base**each.group - 1)).any():
+        raise WireError("packed symbols: a group of symbols is out of range")
+    return values
+
+
+def _split(values: Digits, each: Round, rows: Digits) -> None:
+    """Write the digits of each number into the column of `rows` below it."""
+    base = np.uint64(each.base)
+    for row in rows[::-1]:
+        quotients = values // base
+        row[...] = values - quotients * base
+        values = quotients

@@ -1,0 +1,106 @@
+"""Models of symbols that travel with the message: a byte per class, and integer frequencies made from them.
+
+A table states how dense each class is, as a float of 8 bits: 0, or (8 + mantissa) * 2^exponent with 3 bits of
+mantissa and 5 of exponent. Rounding costs about 0.0005 bits per symbol. The receiver turns the densities into
+frequencies that add up to 2^24, in integers only, so that every machine gets the same ones.
+
+Magnitudes below 32 have a class each. Above, an octave has eight classes, and inside a class all magnitudes are
+equally likely: any smooth distribution is followed closely, and 113 bytes describe the largest one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import constriction
+import numpy as np
+from numpy.typing import NDArray
+
+from ofediq.errors import WireError
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+PRECISION = 24
+"""The frequencies of a model add up to 2^24, the fixed point that the coder works with."""
+
+_DENSITIES: Ints = np.array([0, *((8 + code % 8) << code // 8 for code in range(1, 256))], np.int64)
+_MIDPOINTS: Floats = (_DENSITIES[1:] + _DENSITIES[:-1]) / 2
+_EDGES: Ints = np.array(
+    [*range(32), *(mantissa << e for e in range(2, 12) for mantissa in range(8, 16)), 2**15]
+)
+
+
+def magnitude_classes(levels: int) -> tuple[Ints, Ints]:
+    """First magnitude and number of magnitudes of each class, up to `levels`.
+
+    >>> firsts, widths = magnitude_classes(40)
+    >>> firsts[-3:], widths[-3:]
+    (array([32, 36, 40]), array([4, 4, 1]))
+    """
+    firsts = _EDGES[: np.searchsorted(_EDGES, levels, side="right")]
+    return firsts, np.diff(firsts, append=levels + 1)
+
+
+def signed_widths(widths: Ints) -> Ints:
+    """Symbols in each class of magnitudes: two signs each, but zero has none."""
+    doubled = 2 * widths
+    doubled[..., 0] = 1
+    return doubled
+
+
+def write_table(counts: Ints, widths: Ints) -> bytes:
+    """A table that fits classes with these counts, each `widths` symbols wide: length - 1, then a byte per class.
+
+    >>> write_table(np.array([900, 90, 0, 10]), np.array([1, 2, 2, 2])).hex(" ")
+    '03 ff dc 00 c3'
+    """
+    density = counts / widths
+    scaled = density * (_DENSITIES[-1] / max(density.max(), 1e-9))
+    codes = np.searchsorted(_MIDPOINTS, scaled)
+    codes[(counts > 0) & (codes == 0)] = 1
+    if not codes.any():
+        codes[0] = 255  # nothing was counted: any model will do
+    return bytes([len(codes) - 1, *codes.tolist()])
+
+
+def read_table(data: bytes, start: int, most: int) -> tuple[Ints, int]:
+    """The densities of the table at `start`, and where it ends.
+
+    Raises:
+        WireError: the table is cut off, has more than `most` classes, or is all zero.
+
+    >>> read_table(bytes([1, 8, 0]), 0, most=2)
+    (array([16,  0]), 3)
+    """
+    count = data[start] + 1 if start < len(data) else 0
+    stop = start + 1 + count
+    if not 0 < count <= most or stop > len(data):
+        raise WireError(f"entropy table: it must have 1 to {most} classes and lie inside the payload")
+    densities = _DENSITIES[np.frombuffer(data, np.uint8, count, start + 1)]
+    if not densities.any():
+        raise WireError("entropy table: all classes are empty")
+    return densities, stop
+
+
+def frequencies(weights: Ints) -> Ints:
+    """Integers >= 1 that add up to 2^24, as nearly proportional to `weights` as whole numbers below them can be.
+
+        f_i = 1 + floor(w_i (2^24 - n) / sum w),   the remainder goes to the first of the largest
+
+    >>> frequencies(np.array([3, 1, 0]))
+    array([12582911,  4194304,        1])
+    """
+    spare = 2**PRECISION - weights.size
+    shares: Ints = weights * spare // weights.sum()
+    shares[weights.argmax()] += spare - shares.sum()
+    return shares + 1
+
+
+def model(weights: Ints) -> Any:
+    """The coder's model with exactly these `frequencies`.
+
+    The coder gives each symbol 1/2^24 and shares the rest in proportion to floats. With integers that already add
+    up to the rest its scale factor is 1.0, so nothing is rounded and no machine can differ.
+    """
+    return constriction.stream.model.Categorical((frequencies(weights) - 1).astype(np.float64), perfect=False)
