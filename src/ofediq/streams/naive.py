@@ -1,7 +1,7 @@
 """Naive references: what a method must beat to be worth its bits.
 
 They predict before they see the answer, like every method, and are scored like one: the running mean over all
-predictions so far.
+predictions so far. A loop over the steps keeps the memory at a few numbers per client.
 """
 
 from __future__ import annotations
@@ -34,77 +34,56 @@ def naive_references(stream: Stream) -> dict[str, Curve]:
     >>> curves["mean"].tolist(), curves["last"].tolist()
     ([1.0, 0.5, 0.333..., 1.25], [1.0, 0.5, 0.333..., 1.25])
     """
-    targets, present = stream.y[stream.order], stream.present
-    so_far = _majority_so_far(stream) if stream.classes is not None else _mean_so_far(targets, present)
-    answers = {
-        "majority" if stream.task == "classification" else "mean": np.broadcast_to(
-            so_far[:, None], targets.shape
-        ),
-        "constant": np.broadcast_to(_best_constant(stream), targets.shape),
-        "last": _last_values(stream, targets, so_far),
-    }
-    return {name: _score(stream, answer, targets) for name, answer in answers.items()}
-
-
-def _score(stream: Stream, answers: NDArray[Any], targets: NDArray[Any]) -> Curve:
-    """The running mean of hits or squared errors over the clients that are present."""
-    if stream.task == "classification":
-        points = (answers == targets).astype(np.float64)
-    else:
-        points = (answers.astype(np.float64) - targets) ** 2
+    tallies = np.stack([_tally(stream, stream.y[_rows(stream, t)]) for t in range(stream.steps)])
+    earlier = np.cumsum(tallies, axis=0) - tallies
+    constant = _answer(stream, tallies.sum(axis=0))
+    points = np.zeros((3, stream.steps))
+    own = np.zeros(stream.clients, stream.y.dtype)
+    met = np.zeros(stream.clients, np.bool_)
+    for t in range(stream.steps):
+        rows, here = _rows(stream, t), np.flatnonzero(stream.present[t])
+        common = _answer(stream, earlier[t])
+        last = _previous_or(stream, rows, np.where(met[here], own[here], common))
+        points[:, t] = [_points(stream, answer, stream.y[rows]) for answer in (common, constant, last)]
+        own[here], met[here] = stream.y[rows], True
     counts = np.cumsum(stream.present.sum(axis=1))
-    totals = np.cumsum(np.where(stream.present, points, 0.0).sum(axis=1))
-    return _ratio(totals, counts, np.nan)
+    totals = np.cumsum(points, axis=1)
+    curves = np.divide(totals, counts, out=np.full(totals.shape, np.nan), where=counts > 0)
+    names = ("majority" if stream.task == "classification" else "mean", "constant", "last")
+    return dict(zip(names, curves, strict=True))
 
 
-def _ratio(totals: Curve, counts: NDArray[np.int64], empty: float) -> Curve:
-    """totals / counts, and `empty` where nothing was counted."""
-    ratio: Curve = np.divide(totals, counts, out=np.full(len(totals), empty), where=counts > 0)
-    return ratio
+def _rows(stream: Stream, t: int) -> NDArray[np.int32]:
+    """The samples seen at step t, clients in order."""
+    rows: NDArray[np.int32] = stream.order[t][stream.present[t]]
+    return rows
 
 
-def _label_counts(stream: Stream) -> NDArray[np.int64]:
-    """How often each label occurs at each step, [steps, classes]."""
-    classes = stream.classes or 0
-    cells = (np.arange(stream.steps)[:, None] * classes + stream.y[stream.order])[stream.present]
-    return np.bincount(cells, minlength=stream.steps * classes).reshape(stream.steps, classes)
+def _tally(stream: Stream, targets: NDArray[Any]) -> Curve:
+    """What one step adds to the memory of the common answer: counts per label, or (number, sum) of the targets."""
+    if stream.classes is not None:
+        return np.bincount(targets, minlength=stream.classes).astype(np.float64)
+    return np.array([targets.size, targets.sum(dtype=np.float64)])
 
 
-def _before(per_step: NDArray[Any]) -> NDArray[Any]:
-    """The sum over all earlier steps, for each step."""
-    return np.asarray(np.cumsum(per_step, axis=0) - per_step)
+def _answer(stream: Stream, tally: Curve) -> float:
+    """The most frequent label or the mean target of a tally; 0 if it is empty."""
+    if stream.classes is not None:
+        return float(np.argmax(tally))
+    return float(tally[1] / tally[0]) if tally[0] else 0.0
 
 
-def _majority_so_far(stream: Stream) -> NDArray[np.int64]:
-    return np.asarray(np.argmax(_before(_label_counts(stream)), axis=1))
-
-
-def _mean_so_far(targets: NDArray[Any], present: NDArray[np.bool_]) -> Curve:
-    counts = _before(present.sum(axis=1))
-    totals = _before(np.where(present, targets, 0.0).sum(axis=1, dtype=np.float64))
-    return _ratio(totals, counts, 0.0)
-
-
-def _best_constant(stream: Stream) -> Any:
-    if stream.task == "classification":
-        return np.argmax(_label_counts(stream).sum(axis=0))
-    seen = stream.y[stream.order[stream.present]]
-    return seen.mean(dtype=np.float64) if seen.size else 0.0
-
-
-def _last_values(stream: Stream, targets: NDArray[Any], so_far: NDArray[Any]) -> NDArray[Any]:
-    answers = _own_last(stream, targets, so_far)
+def _previous_or(stream: Stream, rows: NDArray[np.int32], otherwise: NDArray[Any]) -> NDArray[Any]:
+    """The source's own previous targets, where it has them."""
     if stream.dataset.previous is None:
-        return answers
-    previous = stream.dataset.previous[stream.order]
+        return otherwise
+    previous = stream.dataset.previous[rows]
     known = previous != UNKNOWN_LABEL if stream.task == "classification" else ~np.isnan(previous)
-    return np.where(known, previous, answers)
+    return np.where(known, previous, otherwise)
 
 
-def _own_last(stream: Stream, targets: NDArray[Any], so_far: NDArray[Any]) -> NDArray[Any]:
-    """Each client's target at its latest step before this one; the common answer where there is none."""
-    time = np.arange(stream.steps)[:, None]
-    latest = np.maximum.accumulate(np.where(stream.present, time, -1), axis=0)
-    earlier = np.concatenate([np.full((1, stream.clients), -1), latest[:-1]])
-    own = np.take_along_axis(targets, np.maximum(earlier, 0), axis=0)
-    return np.where(earlier >= 0, own, so_far[:, None])
+def _points(stream: Stream, answers: NDArray[Any] | float, targets: NDArray[Any]) -> float:
+    """Hits, or squared errors, of one step."""
+    if stream.task == "classification":
+        return float(np.count_nonzero(answers == targets))
+    return float(np.sum((np.asarray(answers, np.float64) - targets) ** 2))
