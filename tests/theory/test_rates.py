@@ -69,3 +69,10 @@ def test_a_saturated_client_leaves_the_rest_to_the_others() -> None:
 def test_bad_capacities_are_one_sentence(wrong: list[float]) -> None:
     with pytest.raises(InputError, match=r"^`capacities` must be .*, got "):
         ProportionalRates(wrong)
+
+
+def test_capacities_that_no_float_can_compare_are_refused() -> None:
+    with pytest.raises(
+        InputError, match=r"^`capacities` must lie within a factor of 1e100, got 'a ratio of 1e-300'"
+    ):
+        ProportionalRates([1e-200, 1e100])

@@ -218,13 +218,17 @@ def _assemble(
 def _fitted(
     mean: float, clients: int, bits: float, allowed: float, shares: ProportionalRates | None
 ) -> float | tuple[float, ...]:
-    """The rates with this mean, lowered (mostly by rounding errors) until their cost is within `allowed`."""
+    """The rates with this mean, lowered until their cost is within `allowed`, however a reader multiplies it out.
+
+    Algorithm 3 can ask for too much when it has to use one block instead of none; otherwise only rounding errors do.
+    """
     while True:
         rate = mean if shares is None else tuple(shares.at(mean).tolist())
         cost = expected_bits(rate, clients=clients, bits=bits)
-        if cost <= allowed:
+        # A few units in the last place of slack, except where everybody sends and no rounding is involved.
+        if cost <= (allowed if mean == 1 else allowed * (1 - 2**-50)):
             return rate
-        mean *= allowed / cost * (1 - 2**-52)
+        mean *= allowed / cost * (1 - 2**-49)
 
 
 def _notes(result: Plan, asked_rate: float) -> list[str]:

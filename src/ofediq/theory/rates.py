@@ -90,6 +90,10 @@ class ProportionalRates:
             float(wrong[0]) if wrong.size else None,
         )
         self._capacities = values / values.max()
+        smallest = float(self._capacities.min())
+        require(
+            smallest > 1e-100, "capacities", "must lie within a factor of 1e100", f"a ratio of {smallest:.3g}"
+        )
         ascending = np.sort(self._capacities)
         # At the knot x = 1 / c every client with a capacity of at least c is saturated; the others send x c_k.
         capacity, smaller = np.unique(ascending, return_index=True)

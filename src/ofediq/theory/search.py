@@ -91,9 +91,6 @@ def minimise(objective: Objective) -> tuple[int, int]:
 def _best_centre(objective: Objective, boxes: Ints) -> _Best:
     """The best of the boxes' centres. A box of one point is its own centre."""
     levels, blocks = _middle(boxes[:, 0], boxes[:, 1]), _middle(boxes[:, 2], boxes[:, 3])
-    if objective.variance == "min":
-        # Only the longest block, ceil(D / b), matters: the fewest blocks with the same longest one cost less.
-        blocks = -(-objective.dim // -(-objective.dim // blocks))
     bits = objective.bits(levels, blocks)
     value = objective.value(bits, objective.noise(levels, blocks))
     first = np.lexsort((bits, value))[0]

@@ -1,0 +1,101 @@
+import subprocess
+import sys
+
+import pytest
+
+from ofediq import __version__
+from ofediq.cli import app
+from ofediq.errors import OFedIQError
+
+HEAVY = {"jax", "optax", "scipy", "sklearn", "pandas", "pyarrow", "matplotlib", "constriction"}
+
+
+def run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str
+) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "argv", ["ofediq", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        app.main()
+    output = capsys.readouterr()
+    return int(stopped.value.code or 0), output.out, output.err
+
+
+def test_version(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(capsys, monkeypatch, "--version") == (0, f"ofediq {__version__}\n", "")
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
+def test_help_lists_the_commands(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    code, out, err = run(capsys, monkeypatch, *arguments)
+    assert (code, err) == (0, "")
+    assert "plan" in out
+    assert "ofediq plan --budget 0.01 --dim 34826" in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nonsense",),
+        ("plan",),
+        ("plan", "--budget", "0.1"),
+        ("plan", "--budget", "many", "--dim", "10"),
+        ("--wrong",),
+    ],
+)
+def test_usage_errors_exit_with_2(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    code, out, err = run(capsys, monkeypatch, *arguments)
+    assert (code, out) == (2, "")
+    assert "Usage: ofediq" in err
+    assert "Traceback" not in err
+
+
+def test_an_error_of_ofediq_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, err = run(capsys, monkeypatch, "plan", "--budget", "2", "--dim", "10")
+    assert (code, out, err) == (2, "", "ofediq: error: `budget` must lie in (0, 1], got 2.0\n")
+
+
+@pytest.mark.parametrize(("error", "code"), [(OFedIQError("no"), 2), (KeyboardInterrupt(), 130)])
+def test_exit_codes_of_what_a_command_raises(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("ofediq.theory.plan", fail)
+    assert run(capsys, monkeypatch, "plan", "--budget", "0.1", "--dim", "10")[0] == code
+
+
+def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("ofediq.theory.plan", fail)
+    monkeypatch.setattr(sys, "argv", ["ofediq", "plan", "--budget", "0.1", "--dim", "10"])
+    with pytest.raises(ZeroDivisionError):
+        app.main()
+
+
+def test_the_help_page_loads_nothing_heavy() -> None:
+    code = "import sys, ofediq.cli.app; print(*{name.split('.')[0] for name in sys.modules})"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert "typer" in loaded
+    assert not HEAVY & set(loaded)
+
+
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ofediq", "plan", "--budget", "0", "--dim", "10"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "ofediq: error: `budget` must lie in (0, 1], got 0.0\n"
