@@ -1,0 +1,67 @@
+"""`Method`: a composition of small pieces. Simulator and federation run the same ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ofediq.errors import require_choice, require_integer
+from ofediq.methods.compress import Compressor, Identity
+from ofediq.methods.local import LocalRule
+from ofediq.methods.participation import Participation
+from ofediq.methods.server import ServerRule
+
+Topology = Literal["federated", "central", "separate"]
+"""Who learns: clients with a server; one learner that sees every sample; each client alone."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to learn online together.
+
+    At step t each client predicts with the common model, then learns (`local`). When t is a multiple of `period`
+    the clients chosen by `participation` compress the sum of their gradients over the window, divided by their
+    probability of being chosen, and send it; `server` moves the common model.
+
+    Attributes:
+        name: shown in tables and pictures.
+        local: how a client's own model moves inside a window.
+        participation: who sends.
+        compress: what is sent.
+        server: how the common model moves.
+        period: L, the number of steps in a window.
+        topology: federated, or one of two references: central (all samples at one place, learnt one by one)
+            and separate (no communication).
+    """
+
+    name: str
+    local: LocalRule
+    participation: Participation
+    compress: Compressor
+    server: ServerRule
+    period: int = 1
+    topology: Topology = "federated"
+
+    def __post_init__(self) -> None:
+        require_integer("period", self.period, 1)
+        require_choice("topology", self.topology, ("federated", "central", "separate"))
+
+    @property
+    def sums_gradients(self) -> bool:
+        """Whether the server's sum is the plain sum of all gradients at the common model.
+
+        Then one pass over all clients gives predictions and sum at once, with no gradient per client.
+        """
+        still = self.period == 1 or not self.local.moves
+        return self.participation.everyone and isinstance(self.compress, Identity) and still
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies this method in a run's configuration."""
+        pieces = {
+            "local": self.local,
+            "participation": self.participation,
+            "compress": self.compress,
+            "server": self.server.name,
+        }
+        shown = {key: value if isinstance(value, str) else repr(value) for key, value in pieces.items()}
+        return {"name": self.name, "period": self.period, "topology": self.topology, **shown}

@@ -1,0 +1,117 @@
+"""Who sends at a transmission step.
+
+Every draw is addressed by (seed, step, client), so a client decides alone, and a server that knows the seed can
+tell who is due without a message.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ofediq.arrays import Array, namespace
+from ofediq.errors import InputError, require, require_fraction
+from ofediq.randomness import Purpose, stream_key, uniform, words
+
+
+class Participation(Protocol):
+    """Who sends, and with which probability."""
+
+    @property
+    def everyone(self) -> bool:
+        """Whether every client always sends."""
+
+    def rates(self, clients: int) -> npt.NDArray[np.float32]:
+        """p_k: the probability that client k sends at a transmission step, [clients]."""
+
+    def active(self, seed: Array, step: Array, ids: Array, clients: int) -> Array:
+        """Which of the clients `ids` (an array) send at `step`; `clients` is their number in all."""
+
+
+@dataclass(frozen=True)
+class Bernoulli:
+    """Client k sends with probability p_k, independently of the others and of other steps."""
+
+    rate: float | tuple[float, ...]
+
+    @property
+    def everyone(self) -> bool:
+        """Whether every client always sends."""
+        return self.rate == 1.0 if isinstance(self.rate, float) else min(self.rate) == 1.0
+
+    def rates(self, clients: int) -> npt.NDArray[np.float32]:
+        """p_k of every client."""
+        if isinstance(self.rate, float):
+            return np.full(clients, self.rate, np.float32)
+        if len(self.rate) != clients:
+            raise InputError(f"`rate` must have one entry per client ({clients}), got {len(self.rate)}")
+        return np.asarray(self.rate, np.float32)
+
+    def active(self, seed: Array, step: Array, ids: Array, clients: int) -> Array:
+        """A draw below p_k."""
+        draws = uniform(stream_key(seed, step, ids, Purpose.PARTICIPATE), np.zeros(1, np.uint32))
+        if isinstance(self.rate, float):
+            return draws < np.float32(self.rate)
+        return draws < namespace(draws).asarray(self.rates(clients))[ids]
+
+
+@dataclass(frozen=True)
+class FixedSize:
+    """Exactly floor(K p) clients send (at least one), drawn without replacement: the authors' sampling.
+
+    The clients with the smallest random words are the sample, so membership can be recomputed anywhere.
+    """
+
+    rate: float
+
+    @property
+    def everyone(self) -> bool:
+        """Whether every client always sends."""
+        return self.rate == 1.0
+
+    def count(self, clients: int) -> int:
+        """The number of senders."""
+        return max(1, math.floor(clients * self.rate + 1e-9))
+
+    def rates(self, clients: int) -> npt.NDArray[np.float32]:
+        """The share of clients that send: what each update must be divided by to be unbiased."""
+        return np.full(clients, self.count(clients) / clients, np.float32)
+
+    def active(self, seed: Array, step: Array, ids: Array, clients: int) -> Array:
+        """Membership of the sample of `step`."""
+        everyone = np.arange(clients, dtype=np.uint32)
+        drawn = words(stream_key(seed, step, everyone, Purpose.PARTICIPATE), np.zeros(1, np.uint32))
+        xp = namespace(drawn)
+        rank = xp.argsort(xp.argsort(drawn, stable=True), stable=True)
+        return rank[ids] < self.count(clients)
+
+
+def bernoulli(rate: float | Sequence[float]) -> Bernoulli:
+    """Each client sends with probability `rate` (p), or client k with `rate[k]` (p_k), independently.
+
+    >>> bernoulli(0.1).rates(3)
+    array([0.1, 0.1, 0.1], dtype=float32)
+    """
+    if isinstance(rate, (Sequence, np.ndarray)):
+        require(len(rate) > 0, "rate", "must have one entry per client", rate)
+        return Bernoulli(tuple(require_fraction("rate", one) for one in rate))
+    return Bernoulli(require_fraction("rate", rate))
+
+
+def fixed_size(rate: float) -> FixedSize:
+    """Exactly floor(K `rate`) clients send, drawn without replacement.
+
+    >>> int(fixed_size(0.25).active(0, 1, np.arange(8), 8).sum())
+    2
+    """
+    return FixedSize(require_fraction("rate", rate))
+
+
+def everyone() -> Bernoulli:
+    """All clients send at every transmission step."""
+    return Bernoulli(1.0)

@@ -1,0 +1,20 @@
+"""The simulator: K clients, T steps, one method, fast; and the plain loop that it is checked against."""
+
+from ofediq.simulation.engine import InterruptedRunError, simulate
+from ofediq.simulation.hindsight import Comparator, hindsight
+from ofediq.simulation.mesh import client_mesh, join_processes
+from ofediq.simulation.reference import reference
+from ofediq.simulation.regret import Regret
+from ofediq.simulation.result import Result
+
+__all__ = [
+    "Comparator",
+    "InterruptedRunError",
+    "Regret",
+    "Result",
+    "client_mesh",
+    "hindsight",
+    "join_processes",
+    "reference",
+    "simulate",
+]

@@ -1,0 +1,245 @@
+"""`simulate`: K clients, T steps, one method, fast.
+
+The loop over time runs in compiled blocks of windows; between blocks the host records, reports progress, saves
+checkpoints, and can be interrupted without losing what is done.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+from jax.sharding import Mesh
+
+from ofediq.errors import InputError, OFedIQError, require_integer
+from ofediq.methods import Method
+from ofediq.models import Model
+from ofediq.simulation import checkpoint as saved
+from ofediq.simulation.mesh import place, shares
+from ofediq.simulation.result import Result
+from ofediq.simulation.sums import Pool
+from ofediq.simulation.topologies import Block, Carry, Records, first_carry, runner
+from ofediq.streams import Stream
+
+Progress = Callable[[int, int], None]
+"""Called with (steps done, steps in all) after every block."""
+
+_BLOCK_WORK = 5e8  # clients x parameters x steps per block: a block takes a second or so on a laptop
+_BLOCK_STEPS = 64
+
+
+class InterruptedRunError(OFedIQError, KeyboardInterrupt):
+    """The run was interrupted; `result` holds what was done until then."""
+
+    def __init__(self, result: Result | None) -> None:
+        super().__init__("interrupted")
+        self.result = result
+
+
+def simulate(
+    method: Method,
+    stream: Stream,
+    model: Model,
+    seed: int = 0,
+    *,
+    initial: npt.ArrayLike | None = None,
+    progress: Progress | None = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int | None = None,
+    resume: bool = False,
+    mesh: Mesh | None = None,
+) -> Result:
+    """Run `method` on `stream` with `model`, predict-then-learn at every step.
+
+    Args:
+        method: what to run, from `ofediq.methods`.
+        stream: who sees what when, from `ofediq.streams`.
+        model: what is learnt, from `ofediq.models`.
+        seed: of every draw, and of the model's start.
+        initial: start from these parameters instead of `model.initial(seed)`.
+        progress: called with (steps done, steps in all).
+        checkpoint: a file to save the state of the run to, and to resume from.
+        checkpoint_every: save about every so many steps; by default only when interrupted.
+        resume: continue from `checkpoint` if it exists; the result is bit-identical to an uninterrupted run.
+        mesh: devices to split the clients over, from `client_mesh`.
+
+    >>> from ofediq import methods, models, streams
+    >>> stream = streams.partition(streams.load("digits"), clients=10, steps=100)
+    >>> result = simulate(methods.fedogd(step_size=0.1), stream, models.softmax(64, 10))
+    >>> 0.7 < result.accuracy[-1] < 0.9
+    True
+    """
+    run = _Run.prepare(method, stream, model, seed, initial, mesh)
+    started = time.perf_counter()
+    path = None if checkpoint is None else Path(checkpoint)
+    identity = run.identity()
+    if resume and path is not None and path.exists():
+        run.restore(*saved.load(path, identity, run.carry))
+    last_saved = run.done
+    try:
+        while run.done < stream.steps:
+            run.advance()
+            if progress is not None:
+                progress(run.done, stream.steps)
+            due = checkpoint_every is not None and run.done - last_saved >= checkpoint_every
+            if path is not None and due:
+                saved.save(path, identity, run.carry, run.records(), run.done)
+                last_saved = run.done
+    except KeyboardInterrupt:
+        if path is not None and run.done:
+            saved.save(path, identity, run.carry, run.records(), run.done)
+        raise InterruptedRunError(run.result(started) if run.done else None) from None
+    return run.result(started)
+
+
+@dataclass
+class _Run:
+    """The state of one simulation between blocks."""
+
+    method: Method
+    stream: Stream
+    model: Model
+    seed: int
+    mesh: Mesh | None
+    pool: Pool
+    ids: Any
+    carry: Carry
+    blocks: list[Records]
+    done: int = 0
+
+    @classmethod
+    def prepare(
+        cls,
+        method: Method,
+        stream: Stream,
+        model: Model,
+        seed: int,
+        initial: npt.ArrayLike | None,
+        mesh: Mesh | None,
+    ) -> _Run:
+        """Check that the parts fit, and put data and first model in place."""
+        require_integer("seed", seed, 0, 2**32 - 1)
+        _check_fit(model, stream)
+        method.participation.rates(stream.clients)  # one rate per client, or an error that says so
+        if mesh is not None and method.topology != "federated":
+            raise InputError(f"`mesh` must be None for the {method.topology} reference {method.name!r}")
+        params = model.initial(seed) if initial is None else np.asarray(initial, np.float32)
+        if params.shape != (model.dim,) or not np.isfinite(params).all():
+            raise InputError(f"`initial` must be {model.dim} finite numbers, got shape {list(params.shape)}")
+        padded = -(-stream.clients // shares(mesh)) * shares(mesh)
+        pool = place(Pool(stream.x, stream.y), mesh)  # type: ignore[arg-type]  # NumPy in, JAX out
+        ids = place(np.arange(padded, dtype=np.int32), mesh, 0)
+        carry = place(first_carry(method, jnp.asarray(params), stream.clients), mesh)
+        return cls(method, stream, model, seed, mesh, pool, ids, carry, [])
+
+    def advance(self) -> None:
+        """Run one block."""
+        windows = self._block_windows()
+        block = self._block(self.done // self.method.period, windows)
+        seed = np.uint32(self.seed)
+        self.carry, records = runner(self.method)(
+            self.method,
+            self.model,
+            self.stream.clients,
+            self.mesh,
+            self.carry,
+            self.pool,
+            self.ids,
+            seed,
+            block,
+        )
+        self.blocks.append(jax.tree.map(np.asarray, records))
+        self.done = min(self.done + windows * self.method.period, self.stream.steps)
+
+    def records(self) -> Records:
+        """Everything recorded so far."""
+        return Records(*(np.concatenate(field) for field in zip(*self.blocks, strict=True)))  # type: ignore[arg-type]
+
+    def restore(self, carry: Carry, records: Records, done: int) -> None:
+        """Continue from a checkpoint."""
+        self.carry, self.blocks, self.done = place(carry, self.mesh), [records], done
+
+    def identity(self) -> dict[str, Any]:
+        """What must be the same for a checkpoint to be continued."""
+        return {
+            "method": self.method.describe(),
+            "model": self.model.describe(),
+            "stream": self.stream.fingerprint(),
+            "seed": self.seed,
+            "devices": shares(self.mesh),
+        }
+
+    def result(self, started: float) -> Result:
+        """The steps done so far as a `Result`."""
+        steps, period, dim = self.done, self.method.period, self.model.dim
+        records = self.records()
+        present = self.stream.present[:steps].sum(1).astype(np.float64)
+        windows = records.senders.shape[0]
+        senders, wire, broadcast = (
+            np.zeros(windows * period),
+            np.zeros(windows * period),
+            np.zeros(windows * period),
+        )
+        ends = slice(period - 1, None, period)
+        senders[ends], wire[ends] = records.senders, records.wire
+        if self.method.topology == "federated":
+            formula = senders * self.method.compress.formula_bits(dim)
+            broadcast[ends] = 32.0 * dim
+        else:
+            formula = wire
+        return Result(
+            method=self.method,
+            model=self.model,
+            stream=self.stream if steps == self.stream.steps else self.stream.head(steps),
+            seed=self.seed,
+            loss=np.asarray(records.loss, np.float64).reshape(-1)[:steps],
+            error=np.asarray(records.error, np.float64).reshape(-1)[:steps],
+            present=present,
+            senders=senders[:steps],
+            bits_formula=formula[:steps],
+            bits_wire=wire[:steps],
+            bits_downlink=broadcast[:steps],
+            params=np.asarray(self.carry[0]),
+            seconds=time.perf_counter() - started,
+        )
+
+    def _block_windows(self) -> int:
+        """Windows per block: always the same, so that a resumed run repeats the same compiled blocks."""
+        steps = int(np.clip(_BLOCK_WORK // (self.stream.clients * self.model.dim), 1, _BLOCK_STEPS))
+        return max(1, min(steps, self.stream.steps) // self.method.period)
+
+    def _block(self, first: int, windows: int) -> Block:
+        """Windows `first` to `first + windows`; beyond the end of the stream everyone is absent."""
+        period, steps = self.method.period, self.stream.steps
+        begin, end = first * period, (first + windows) * period
+        order = np.full((windows * period, self.ids.shape[0]), -1, np.int32)
+        taken = self.stream.order[begin:end]
+        order[: len(taken), : self.stream.clients] = taken
+        ends = np.arange(first + 1, first + windows + 1, dtype=np.int32) * period
+        return Block(
+            order=place(order.reshape(windows, period, -1), self.mesh, 2),
+            step=place(ends, self.mesh),
+            transmit=place(ends <= steps, self.mesh),
+        )
+
+
+def _check_fit(model: Model, stream: Stream) -> None:
+    if model.task != stream.task:
+        raise InputError(
+            f"`model` must be for a {stream.task} task like the stream, got a {model.task} model"
+        )
+    sample = stream.x[:1]
+    try:
+        model.evaluate(model.initial(0), sample, stream.y[:1])
+    except (ValueError, TypeError) as error:
+        shape = list(sample.shape[1:])
+        raise InputError(
+            f"`model` must take samples of shape {shape}, got {model.name!r}: {error}"
+        ) from error

@@ -1,0 +1,171 @@
+"""The best fixed model in hindsight: w*, what regret is measured against.
+
+For a convex model it is found to a stated tolerance: least squares in closed form, everything else by L-BFGS in
+double precision. For other models nobody can find it; what is returned is the best model seen, an estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from ofediq.errors import extra, require_positive
+from ofediq.models import Linear, Model
+from ofediq.streams import Stream
+
+_CHUNK = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Comparator:
+    """The best fixed model in hindsight.
+
+    Attributes:
+        params: w*.
+        losses: its loss at each step, summed over the clients present, [steps].
+        heterogeneity: sigma_diff^2 of Definition 1: mean squared norm of the gradients at w*.
+        gradient_norm: norm of the gradient of the mean loss at w*; zero at an exact optimum.
+        exact: whether w* was found to the tolerance; else it is the best model seen, an estimate.
+    """
+
+    params: npt.NDArray[np.float64]
+    losses: npt.NDArray[np.float64]
+    heterogeneity: float
+    gradient_norm: float
+    exact: bool
+
+
+def hindsight(
+    model: Model, stream: Stream, tolerance: float = 1e-6, start: npt.ArrayLike | None = None, passes: int = 3
+) -> Comparator:
+    """w* = argmin over w of the sum of all losses on the stream.
+
+    Args:
+        model: whose parameters are sought.
+        stream: every sample counts as often as a client sees it.
+        tolerance: for convex models, the norm of the gradient of the mean loss at which the search ends.
+        start: for other models, parameters to improve on.
+        passes: for other models, passes of Adam over the data.
+    """
+    require_positive("tolerance", tolerance)
+    seen = stream.order[stream.order >= 0]
+    weights = np.bincount(seen, minlength=len(stream.y)).astype(np.float64)
+    if model.convex and isinstance(model, Linear):
+        params = _minimise(model, stream, weights, tolerance)
+    else:
+        params = _best_seen(model, stream, weights, start, passes).astype(np.float64)
+    losses, squared, gradient = _at(model, stream, weights, params)
+    norm = float(np.linalg.norm(gradient)) / weights.sum()
+    by_step = np.where(stream.order >= 0, losses[np.maximum(stream.order, 0)], 0.0).sum(1)
+    heterogeneity = float(weights @ squared / weights.sum())
+    return Comparator(params, by_step, heterogeneity, norm, exact=model.convex and norm <= 2 * tolerance)
+
+
+def _minimise(
+    model: Linear, stream: Stream, weights: npt.NDArray[np.float64], tolerance: float
+) -> npt.NDArray[np.float64]:
+    """The optimum of a convex model, in double precision."""
+    if model.task == "regression":
+        return _least_squares(model, stream, weights)
+    optimize = extra("scipy.optimize", "sim")
+    total = weights.sum()
+
+    def mean_loss(params: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+        loss, gradient = 0.0, np.zeros_like(params)
+        for x, y, weight in _pieces(stream, weights):
+            losses, _, part = model.batch_gradient(params, x, y, weight)
+            loss, gradient = loss + float(weight @ losses), gradient + part
+        return loss / total, gradient / total
+
+    options = {
+        "maxiter": 5000,
+        "maxfun": 10000,
+        "maxcor": 30,
+        "gtol": tolerance / np.sqrt(model.dim),
+        "ftol": 0.0,
+    }
+    found = optimize.minimize(mean_loss, np.zeros(model.dim), jac=True, method="L-BFGS-B", options=options)
+    return np.asarray(found.x, np.float64)
+
+
+def _least_squares(
+    model: Linear, stream: Stream, weights: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Normal equations with the penalty l2 / 2 ||w||^2 per sample; the pseudo-inverse where features depend."""
+    x = stream.x.reshape(len(stream.x), -1).astype(np.float64)
+    design = np.hstack([x, np.ones((len(x), 1))]) if model.intercept else x
+    gram = 2 * (design.T * weights) @ design + model.l2 * weights.sum() * np.eye(design.shape[1])
+    solution, *_ = np.linalg.lstsq(gram, 2 * design.T @ (weights * stream.y), rcond=None)
+    return np.asarray(solution, np.float64)
+
+
+def _best_seen(
+    model: Model, stream: Stream, weights: npt.NDArray[np.float64], start: npt.ArrayLike | None, passes: int
+) -> npt.NDArray[np.float32]:
+    """The better of `start` and what some passes of Adam from there lead to."""
+    optax = extra("optax", "sim")
+    first = jnp.asarray(model.initial(0) if start is None else start, jnp.float32)
+    rule = optax.adam(1e-3)
+    size = min(128, len(stream.y))
+    pool_x, pool_y, counts = jnp.asarray(stream.x), jnp.asarray(stream.y), jnp.asarray(weights, jnp.float32)
+
+    @jax.jit
+    def one_pass(carry: Any, rows: jax.Array) -> Any:
+        def step(carry: Any, batch: jax.Array) -> tuple[Any, None]:
+            params, state = carry
+            share = counts[batch] / jnp.maximum(counts[batch].sum(), 1)
+            _, _, gradient = model.batch_gradient(params, pool_x[batch], pool_y[batch], share)
+            move, state = rule.update(gradient, state, params)
+            return (params + move, state), None
+
+        return jax.lax.scan(step, carry, rows)[0]
+
+    rng = np.random.default_rng(0)
+    carry, candidates = (first, rule.init(first)), [np.asarray(first)]
+    for _ in range(passes):
+        rows = rng.permutation(len(stream.y))[: len(stream.y) // size * size].reshape(-1, size)
+        carry = one_pass(carry, rows)
+        candidates.append(np.asarray(carry[0]))
+    totals = [float(weights @ _losses(model, stream, params)) for params in candidates]
+    return candidates[int(np.nanargmin(totals))]
+
+
+def _losses(model: Model, stream: Stream, params: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """The loss of every sample in the dataset."""
+    evaluate = jax.jit(model.evaluate)
+    parts = [
+        np.asarray(evaluate(params, stream.x[i : i + _CHUNK], stream.y[i : i + _CHUNK])[0])
+        for i in range(0, len(stream.y), _CHUNK)
+    ]
+    return np.concatenate(parts).astype(np.float64)
+
+
+def _at(
+    model: Model, stream: Stream, weights: npt.NDArray[np.float64], params: npt.NDArray[np.float64]
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Loss and squared gradient norm of every sample, and the weighted sum of the gradients."""
+    if isinstance(model, Linear):  # in double precision
+        at, size, gradients_of = params, _CHUNK, model.client_gradients
+    else:
+        at, size, gradients_of = params.astype(np.float32), model.chunk, jax.jit(model.client_gradients)
+    losses, squared, total = [], [], np.zeros(model.dim)
+    for x, y, weight in _pieces(stream, weights, size):
+        gradients = np.asarray(gradients_of(at, x, y), np.float64)
+        losses.append(np.asarray(model.evaluate(at, x, y)[0], np.float64))
+        squared.append((gradients * gradients).sum(1))
+        total += weight @ gradients
+    return np.concatenate(losses), np.concatenate(squared), total
+
+
+def _pieces(
+    stream: Stream, weights: npt.NDArray[np.float64], size: int = _CHUNK
+) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float64]]]:
+    """The dataset in pieces of bounded size."""
+    for i in range(0, len(stream.y), size):
+        yield stream.x[i : i + size], stream.y[i : i + size], weights[i : i + size]

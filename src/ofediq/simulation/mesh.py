@@ -1,0 +1,76 @@
+"""The client axis over several devices: a mesh in one process, or one that spans processes.
+
+Clients are split in equal shares; every device sums over its own and the sums are added. Draws are addressed by
+the global number of a client, so the result is the same on any mesh, up to the order of additions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from ofediq.errors import InputError, require_integer
+
+AXIS = "clients"
+
+
+def client_mesh(devices: int | None = None) -> Mesh:
+    """A mesh of the first `devices` devices (all of them by default), with one axis over the clients.
+
+    On a CPU one process has one device unless `jax.config.update("jax_num_cpu_devices", n)` ran before JAX was
+    first used; processes joined by `join_processes` pool theirs.
+
+    >>> client_mesh(1).axis_names
+    ('clients',)
+    """
+    found = jax.devices()
+    wanted = len(found) if devices is None else require_integer("devices", devices, 1)
+    if wanted > len(found):
+        raise InputError(f"`devices` must be at most {len(found)}, the devices that JAX found, got {wanted}")
+    return Mesh(np.asarray(found[:wanted]), (AXIS,))
+
+
+def join_processes(coordinator: str, processes: int, index: int) -> None:
+    """Join `processes` processes into one mesh; on CPUs they talk over gloo.
+
+    Call it before JAX is used, in every process, with the same `coordinator` ("host:port" of process 0) and its
+    own `index` from 0.
+    """
+    require_integer("processes", processes, 1)
+    require_integer("index", index, 0, processes - 1)
+    if ":" not in coordinator:
+        raise InputError(f"`coordinator` must be host:port, got {coordinator!r}")
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(coordinator, num_processes=processes, process_id=index)
+
+
+def shares(mesh: Mesh | None) -> int:
+    """Into how many equal shares the clients are split."""
+    return 1 if mesh is None else mesh.devices.size
+
+
+def place(tree: Any, mesh: Mesh | None, clients_axis: int | None = None) -> Any:
+    """Arrays on the mesh: split along `clients_axis`, or whole on every device."""
+    if mesh is None:
+        return jax.tree.map(jax.numpy.asarray, tree)
+    spec = PartitionSpec() if clients_axis is None else PartitionSpec(*([None] * clients_axis), AXIS)
+    return jax.device_put(tree, NamedSharding(mesh, spec))
+
+
+def over_clients(sums_of: Callable[..., Any], mesh: Mesh | None) -> Callable[..., Any]:
+    """`sums_of(params, pool, order, ids, seed, step, transmit)` on every share of the clients, added up."""
+    if mesh is None:
+        return sums_of
+    whole, by_step, by_client = PartitionSpec(), PartitionSpec(None, AXIS), PartitionSpec(AXIS)
+
+    def share(*arguments: Any) -> Any:
+        return jax.lax.psum(sums_of(*arguments), AXIS)
+
+    specs = (whole, whole, by_step, by_client, whole, whole, whole)
+    # The loops inside carry sums that start at replicated zeros and become different on every device; the
+    # checker of replication wants that spelled out at each of them.
+    return jax.shard_map(share, mesh=mesh, in_specs=specs, out_specs=whole, check_vma=False)

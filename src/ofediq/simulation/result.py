@@ -1,0 +1,167 @@
+"""`Result`: what one run of one method recorded, step by step."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ofediq.errors import InputError, extra
+
+if TYPE_CHECKING:
+    from ofediq.methods import Method
+    from ofediq.models import Model
+    from ofediq.simulation.regret import Regret
+    from ofediq.streams import Stream
+
+Curve = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """One method on one stream with one seed. Arrays have one entry per step, summed over the clients present.
+
+    Attributes:
+        method: what ran.
+        model: the model that learnt.
+        stream: the stream it learnt from.
+        seed: of participation, quantisation and the model's start.
+        loss: sum of the losses that the clients suffered.
+        error: sum of the errors: mistakes in classification, squared errors in regression.
+        present: number of clients with a sample.
+        senders: number of clients that sent.
+        bits_formula: uplink bits by the paper's formula.
+        bits_wire: uplink bits of the encoded payloads.
+        bits_downlink: bits of the broadcast model, counted once per broadcast.
+        params: the model after the last step ([clients, dim] if each client learnt alone).
+        seconds: wall-clock time, compilation included.
+    """
+
+    method: Method
+    model: Model
+    stream: Stream
+    seed: int
+    loss: Curve
+    error: Curve
+    present: Curve
+    senders: Curve
+    bits_formula: Curve
+    bits_wire: Curve
+    bits_downlink: Curve
+    params: npt.NDArray[np.float32]
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        """The method's name."""
+        return self.method.name
+
+    @property
+    def steps(self) -> int:
+        """Number of steps recorded."""
+        return len(self.loss)
+
+    @property
+    def metric(self) -> str:
+        """What the task is measured by: accuracy or mse."""
+        return "accuracy" if self.model.task == "classification" else "mse"
+
+    @cached_property
+    def running_error(self) -> Curve:
+        """Mean error over all predictions so far."""
+        return np.cumsum(self.error) / np.maximum(np.cumsum(self.present), 1)
+
+    @property
+    def accuracy(self) -> Curve:
+        """Accuracy(t) of the paper: share of right predictions up to each step."""
+        self._needs("classification", "accuracy")
+        return 1.0 - self.running_error
+
+    @property
+    def mse(self) -> Curve:
+        """MSE(t) of the paper: mean squared error of the predictions up to each step."""
+        self._needs("regression", "mse")
+        return self.running_error
+
+    @property
+    def curve(self) -> Curve:
+        """Accuracy(t) or MSE(t), whichever the task has."""
+        return self.accuracy if self.metric == "accuracy" else self.mse
+
+    @property
+    def cumulative_loss(self) -> Curve:
+        """Sum of all losses up to each step."""
+        return np.cumsum(self.loss)
+
+    @property
+    def ccr(self) -> float:
+        """Communication-cost reduction: 1 - bits by the formula / bits of FedOGD on the same stream."""
+        return 1.0 - float(self.bits_formula.sum()) / (32.0 * self.model.dim * float(self.present.sum()))
+
+    @property
+    def diverged(self) -> bool:
+        """Whether a loss left the range of finite numbers."""
+        return not math.isfinite(float(self.loss.sum()))
+
+    def regret(self, tolerance: float = 1e-6) -> Regret:
+        """Regret against the best fixed model in hindsight, and the theorem's bound beside it."""
+        from ofediq.simulation.regret import regret_of
+
+        return regret_of(self, tolerance)
+
+    def summary(self) -> dict[str, Any]:
+        """The run in a few numbers, JSON-ready."""
+        predictions = float(self.present.sum())
+        return {
+            self.metric: _finite(float(self.curve[-1])),
+            "loss": _finite(float(self.loss.sum()) / predictions),
+            "bits_formula": float(self.bits_formula.sum()),
+            "bits_wire": float(self.bits_wire.sum()),
+            "bits_downlink": float(self.bits_downlink.sum()),
+            "ccr": self.ccr,
+            "ccr_wire": 1.0 - float(self.bits_wire.sum()) / (32.0 * self.model.dim * predictions),
+            "senders_per_step": float(self.senders.mean()),
+            "steps": self.steps,
+            "diverged": self.diverged,
+            "seconds": round(self.seconds, 3),
+        }
+
+    def table(self) -> dict[str, Any]:
+        """Columns of the per-step table: one row per step."""
+        return {
+            "method": [self.name] * self.steps,
+            "seed": np.full(self.steps, self.seed),
+            "step": np.arange(1, self.steps + 1),
+            self.metric: self.curve,
+            "loss": self.loss,
+            "error": self.error,
+            "present": self.present.astype(np.int64),
+            "senders": self.senders.astype(np.int64),
+            "bits_formula": self.bits_formula,
+            "bits_wire": self.bits_wire,
+            "bits_downlink": self.bits_downlink,
+        }
+
+    def to_pandas(self) -> Any:
+        """The per-step table as a pandas DataFrame."""
+        return extra("pandas", "sim").DataFrame(self.table())
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Draw accuracy or MSE over time and over bits; returns the matplotlib figure, saved if `path` is given."""
+        from ofediq.drawing import compare
+
+        return compare({self.name: [self]}, metric=self.metric, path=path)
+
+    def _needs(self, task: str, what: str) -> None:
+        if self.model.task != task:
+            raise InputError(f"`{what}` needs a {task} task, got {self.model.task}")
+
+
+def _finite(value: float) -> float | None:
+    """JSON has no NaN and no infinity: a diverged value is null."""
+    return value if math.isfinite(value) else None

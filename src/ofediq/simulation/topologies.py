@@ -1,0 +1,163 @@
+"""Three ways to be connected, behind one function each: a block of windows in, next state and records out.
+
+`federated` is what the methods are about; `central` and `separate` are references. Each takes a carry, its
+state between windows, of which the first item is the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from ofediq.methods import Method
+from ofediq.models import Model
+from ofediq.simulation.mesh import over_clients
+from ofediq.simulation.sums import Pool, in_chunks, window_sums
+
+Carry = tuple[jax.Array, Any]
+
+
+class Block(NamedTuple):
+    """Some windows in a row."""
+
+    order: jax.Array  # [windows, L, clients]
+    step: jax.Array  # [windows], the last step of each, counted from 1
+    transmit: jax.Array  # [windows], whether it ends with a transmission
+
+
+class Records(NamedTuple):
+    """What is written down about each window."""
+
+    loss: jax.Array  # [windows, L]
+    error: jax.Array  # [windows, L]
+    senders: jax.Array  # [windows]
+    wire: jax.Array  # [windows], bits
+
+
+Runner = Callable[..., tuple[Carry, Records]]
+
+
+@partial(jax.jit, static_argnames=("method", "model", "clients", "mesh"), donate_argnames=("carry",))
+def federated(
+    method: Method,
+    model: Model,
+    clients: int,
+    mesh: Any,
+    carry: Carry,
+    pool: Pool,
+    ids: jax.Array,
+    seed: jax.Array,
+    block: Block,
+) -> tuple[Carry, Records]:
+    """Clients with a server: Algorithm 2 and all that can be composed like it."""
+    sums_of = over_clients(partial(window_sums, method, model, clients), mesh)
+
+    def window(carry: Carry, one: Block) -> tuple[Carry, Records]:
+        params, state = carry
+        sums = sums_of(params, pool, one.order, ids, seed, one.step, one.transmit)
+        moved = method.server.apply(params, sums.total, clients, state)
+        arrived = sums.senders > 0  # an empty round leaves model and state alone
+        carry = jax.tree.map(lambda new, old: jnp.where(arrived, new, old), moved, carry)
+        return carry, Records(sums.loss, sums.error, sums.senders, sums.wire)
+
+    return jax.lax.scan(window, carry, block)
+
+
+@partial(jax.jit, static_argnames=("method", "model", "clients", "mesh"), donate_argnames=("carry",))
+def central(
+    method: Method,
+    model: Model,
+    clients: int,
+    mesh: Any,
+    carry: Carry,
+    pool: Pool,
+    ids: jax.Array,
+    seed: jax.Array,
+    block: Block,
+) -> tuple[Carry, Records]:
+    """One learner sees the samples of all clients, one after another, and learns from each."""
+
+    def sample(carry: Carry, row: jax.Array) -> tuple[Carry, tuple[jax.Array, jax.Array]]:
+        params, state = carry
+        x, y = pool.take(row[None])
+        present = row >= 0
+        losses, errors, gradient = model.batch_gradient(params, x, y, jnp.ones(1, jnp.float32))
+        moved = method.server.apply(params, gradient, 1, state)
+        carry = jax.tree.map(lambda new, old: jnp.where(present, new, old), moved, carry)
+        return carry, (jnp.where(present, losses[0], 0), jnp.where(present, errors[0], 0))
+
+    def window(carry: Carry, one: Block) -> tuple[Carry, Records]:
+        carry, (losses, errors) = jax.lax.scan(sample, carry, one.order.reshape(-1))
+        senders = (one.order >= 0).sum()
+        bits = 32.0 * (1 + pool.x[0].size)  # a sample: its features and its label
+        wire = senders.astype(jnp.float32) * bits
+        return carry, Records(losses.sum()[None], errors.sum()[None], senders, wire)
+
+    return jax.lax.scan(window, carry, block)
+
+
+@partial(jax.jit, static_argnames=("method", "model", "clients", "mesh"), donate_argnames=("carry",))
+def separate(
+    method: Method,
+    model: Model,
+    clients: int,
+    mesh: Any,
+    carry: Carry,
+    pool: Pool,
+    ids: jax.Array,
+    seed: jax.Array,
+    block: Block,
+) -> tuple[Carry, Records]:
+    """Each client learns alone: the carry has one model and one state per client."""
+
+    def some(arguments: tuple[Carry, jax.Array]) -> tuple[Carry, jax.Array, jax.Array]:
+        (params, state), rows = arguments
+        x, y = pool.take(rows)
+        present = rows >= 0
+        losses, errors = model.evaluate(params, x, y)
+        gradients = model.client_gradients(params, x, y)
+        moved = jax.vmap(lambda w, g, s: method.server.apply(w, g, 1, s))(params, gradients, state)
+        keep = jax.tree.map(
+            lambda new, old: jnp.where(_column(present, new), new, old), moved, (params, state)
+        )
+        weights = present.astype(jnp.float32)
+        return keep, weights @ losses, weights @ errors
+
+    def window(carry: Carry, one: Block) -> tuple[Carry, Records]:
+        rows = in_chunks(one.order, model.chunk)[0]
+        count, size = rows.shape
+        padding = count * size - clients
+
+        def fold(leaf: jax.Array) -> jax.Array:
+            widths = ((0, padding),) + ((0, 0),) * (leaf.ndim - 1)
+            return jnp.pad(leaf, widths).reshape(count, size, *leaf.shape[1:])
+
+        kept, losses, errors = jax.lax.map(some, (jax.tree.map(fold, carry), rows))
+        carry = jax.tree.map(lambda leaf: leaf.reshape(count * size, *leaf.shape[2:])[:clients], kept)
+        nobody = jnp.zeros((), jnp.int32)
+        return carry, Records(losses.sum()[None], errors.sum()[None], nobody, jnp.zeros(()))
+
+    return jax.lax.scan(window, carry, block)
+
+
+def runner(method: Method) -> Runner:
+    """The function that runs a block of this method's windows."""
+    return {"federated": federated, "central": central, "separate": separate}[method.topology]
+
+
+def first_carry(method: Method, params: jax.Array, clients: int) -> Carry:
+    """The state before the first window."""
+    params = jnp.asarray(method.server.start(params))
+    if method.topology == "separate":
+        each = jnp.tile(params, (clients, 1))
+        return each, jax.vmap(method.server.init)(each)
+    return params, method.server.init(params)
+
+
+def _column(mask: jax.Array, like: jax.Array) -> jax.Array:
+    """`mask` [n] shaped to broadcast against `like` [n, ...]."""
+    return mask.reshape(mask.shape + (1,) * (like.ndim - 1))
