@@ -28,6 +28,9 @@ import numpy as np
 _GOLDEN = np.uint32(0x9E3779B9)
 _RIGHT = np.uint32(0xD1B54A33)
 _CLIENT = np.uint32(0xC2B2AE35)
+_SHIFT_9, _SHIFT_15, _SHIFT_16 = np.uint32(9), np.uint32(15), np.uint32(16)
+_FACTOR_1, _FACTOR_2 = np.uint32(0x7FEB352D), np.uint32(0x846CA68B)
+_HALF, _CELL = np.float32(0.5), np.float32(2.0**-23)
 
 
 class Purpose(IntEnum):
@@ -59,9 +62,11 @@ def stream_key(seed: Any, step: Any, client: Any, purpose: Purpose) -> Key:
     """
     seed, step, client = _word(seed), _word(step), _word(client)
     tag = _word(int(purpose) * 0x85EBCA6B)
-    left = _mix(_mix(_mix(seed ^ _GOLDEN) + step) ^ tag)
-    right = _mix(_mix(_mix(seed ^ _RIGHT) ^ step) + tag)
-    return Key(_mix(left + client), _mix(_mix(client ^ _CLIENT) + right))
+    with np.errstate(over="ignore"):  # NumPy scalars, which are fast, warn when they wrap
+        left = _mix(_mix(_mix(seed ^ _GOLDEN) + step) ^ tag)
+        right = _mix(_mix(_mix(seed ^ _RIGHT) ^ step) + tag)
+        first, second = _mix(left + client), _mix(_mix(client ^ _CLIENT) + right)
+    return Key(_array(first), _array(second))
 
 
 def words(key: Key, index: Any) -> Any:
@@ -83,19 +88,24 @@ def uniform(key: Key, index: Any) -> Any:
     >>> abs(float(draws.mean()) - 0.5) < 0.02
     True
     """
-    draws = (words(key, index) >> np.uint32(9)).astype(np.float32)
-    draws += np.float32(0.5)
-    draws *= np.float32(2.0**-23)
+    draws = (words(key, index) >> _SHIFT_9).astype(np.float32)
+    draws += _HALF
+    draws *= _CELL
     return draws
 
 
 def _word(value: Any) -> Any:
-    """`value` as unsigned 32-bit integers: at least one-dimensional, because NumPy scalars warn when they wrap."""
+    """`value` as unsigned 32-bit integers: a scalar from an int, else an array."""
+    if isinstance(value, int):
+        return np.uint32(value & 0xFFFFFFFF)
     if hasattr(value, "aval"):  # a JAX array or tracer stays one
         return value.astype(np.uint32)
-    if isinstance(value, int):
-        value &= 0xFFFFFFFF
-    return np.atleast_1d(np.asarray(value)).astype(np.uint32, copy=False)
+    return _array(np.asarray(value).astype(np.uint32, copy=False))
+
+
+def _array(word: Any) -> Any:
+    """`word` with at least one axis: NumPy arrays wrap in silence."""
+    return word if hasattr(word, "aval") else np.atleast_1d(word)
 
 
 def _mix(word: Any) -> Any:
@@ -103,9 +113,9 @@ def _mix(word: Any) -> Any:
 
     The first operator makes a new array; the others work in place on it (JAX arrays are rebound instead).
     """
-    word = word ^ (word >> np.uint32(16))
-    word *= np.uint32(0x7FEB352D)
-    word ^= word >> np.uint32(15)
-    word *= np.uint32(0x846CA68B)
-    word ^= word >> np.uint32(16)
+    word = word ^ (word >> _SHIFT_16)
+    word *= _FACTOR_1
+    word ^= word >> _SHIFT_15
+    word *= _FACTOR_2
+    word ^= word >> _SHIFT_16
     return word

@@ -23,10 +23,11 @@ from ofediq.codec.arithmetic import (
     symbol_values,
 )
 from ofediq.codec.blocks import Run, block_layout
+from ofediq.codec.draws import Rng
 from ofediq.codec.message import Message
 from ofediq.codec.norms import norm_classes
 from ofediq.codec.packed import packed_payload_bytes
-from ofediq.codec.quantizer import Rng, quantize
+from ofediq.codec.quantizer import quantize
 from ofediq.codec.sizes import entropy_bits
 from ofediq.codec.wire import DEFAULT_MAX_DIM, HEADER_BYTES, Coding, decode, encode
 from ofediq.errors import WireError

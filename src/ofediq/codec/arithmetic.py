@@ -14,8 +14,6 @@ All in float32, evaluated in this order, 1/s rounded to float32 first. A block i
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ofediq.arrays import Array
@@ -32,26 +30,25 @@ SHORT_NORM_SHIFT = 15
 _MAX_SHORT_NORM = 0xFEFF  # the pattern above is infinity
 
 
-def block_norms(rows: Array, accumulate: Any = np.float64) -> Array:
+def block_norms(rows: Array) -> Array:
     """The Euclidean norm of each row, as a float32 column.
 
-    With float64 sums the result is exact to one rounding: it never overflows, and a row with a nonzero entry never
-    gets 0. A norm beyond `MAX_NORM` becomes `MAX_NORM`: the quantiser stays unbiased with any norm that is not
-    below the largest coordinate.
+    NumPy sums in float64: the result is exact to one rounding, no row overflows on the way, and a row with a nonzero
+    entry never gets 0. A norm beyond `MAX_NORM` becomes `MAX_NORM`: the quantiser stays unbiased with any norm that
+    is not below the largest coordinate. JAX sums in float32, good for norms from 1e-18 to 1e18.
 
     Args:
         rows: float32, one block per row.
-        accumulate: type of the sum. JAX without 64-bit numbers needs float32, which is good for norms from 1e-18
-            to 1e18.
 
     >>> block_norms(np.array([[3e38, 0], [-3e-30, 4e-30]], np.float32))
     array([[3.e+38],
            [5.e-30]], dtype=float32)
     """
-    wide = rows.astype(accumulate)
-    wide *= wide
-    norms = wide.sum(axis=-1, keepdims=True) ** 0.5
-    return norms.clip(max=MAX_NORM).astype(np.float32)
+    if isinstance(rows, np.ndarray):
+        squares = np.einsum("...i,...i->...", rows, rows, dtype=np.float64)[..., None]
+    else:
+        squares = (rows * rows).sum(axis=-1, keepdims=True)
+    return (squares**0.5).clip(max=MAX_NORM).astype(np.float32)
 
 
 def stochastic_levels(scaled: Array, draws: Array, levels: int) -> Array:
@@ -68,7 +65,7 @@ def stochastic_levels(scaled: Array, draws: Array, levels: int) -> Array:
     """
     base = scaled.astype(np.int32)  # truncation is floor here
     up = (draws < scaled - base.astype(np.float32)) & (base < levels)
-    return base + up
+    return base + up.astype(np.int32)
 
 
 def signed_symbols(rows: Array, norms: Array, draws: Array, levels: int) -> Array:
@@ -87,9 +84,9 @@ def signed_symbols(rows: Array, norms: Array, draws: Array, levels: int) -> Arra
     scaled = abs(rows)
     scaled *= np.float32(levels) / (norms + (norms == 0))
     symbols = stochastic_levels(scaled, draws, levels)
-    negative = (rows < 0).astype(np.int32)
-    symbols ^= -negative  # two's complement: -x = (x ^ -1) + 1
-    symbols += negative
+    sign = rows.view(np.int32) >> np.int32(31)  # -1 or 0, and in two's complement -x = (x ^ -1) - -1
+    symbols ^= sign
+    symbols -= sign
     return symbols
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from ofediq.arrays import Array
@@ -9,6 +10,10 @@ from ofediq.errors import require_integer
 
 MAX_DIM = 2**32 - 1
 """Largest number of coordinates that a frame can announce."""
+
+TILE = 2**14
+"""Coordinates that NumPy code works on at a time. Temporary arrays of 64 kB stay in the cache, and allocators
+reuse them: fresh pages for each one would cost as much as the arithmetic."""
 
 
 class Run(NamedTuple):
@@ -55,3 +60,20 @@ def block_layout(dim: int, blocks: int) -> tuple[Run, ...]:
     size, longer = divmod(dim, blocks)
     runs = (Run(0, 0, longer, size + 1), Run(longer * (size + 1), longer, blocks - longer, size))
     return tuple(run for run in runs if run.blocks)
+
+
+def tiles(runs: tuple[Run, ...], limit: int = TILE) -> Iterator[Run]:
+    """Cut runs into smaller ones of at most `limit` coordinates: several whole blocks, or a piece of one.
+
+    >>> list(tiles(block_layout(10, 2), limit=4))[:2]
+    [Run(start=0, first_block=0, blocks=1, size=4), Run(start=4, first_block=0, blocks=1, size=1)]
+    """
+    for run in runs:
+        together = max(1, limit // run.size)
+        for skipped in range(0, run.blocks, together):
+            start, block = run.start + skipped * run.size, run.first_block + skipped
+            if run.size <= limit:
+                yield Run(start, block, min(together, run.blocks - skipped), run.size)
+                continue
+            for offset in range(0, run.size, limit):
+                yield Run(start + offset, block, 1, min(limit, run.size - offset))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from ofediq import randomness
 from ofediq.codec.arithmetic import MAX_LEVELS, block_norms, short_norms, signed_symbols
-from ofediq.codec.blocks import block_layout
+from ofediq.codec.blocks import block_layout, tiles
+from ofediq.codec.draws import Rng, level_draws, norm_draws
 from ofediq.codec.message import Message, Vector, as_vector, require_norm_bits
-from ofediq.errors import InputError, require_integer
-from ofediq.randomness import Key, Purpose
+from ofediq.errors import require_integer
+from ofediq.randomness import Key
 
-Rng: TypeAlias = np.random.Generator | Key | int
-"""Where draws come from: a NumPy generator, an addressable stream, or the seed of a run."""
+_SAFE_EXPONENT = 100  # between 2^-100 and 2^100 `levels / norm` stays inside float32
 
 
 def quantize(
@@ -60,51 +59,27 @@ def quantize(
     require_norm_bits(norm_bits)
     step = require_integer("step", step, 0, 2**64 - 1)
     client = require_integer("client", client, 0, 2**32 - 1)
-    level_draws, norm_draws = _draws(
-        rng, norm_rng, values.size, blocks if norm_bits == 16 else 0, step, client
-    )
+    draws = level_draws(rng, step, client)
+    runs = block_layout(values.size, blocks)
     symbols, norms = np.empty(values.size, np.int32), np.empty(blocks, np.float32)
-    for run in block_layout(values.size, blocks):
-        rows = run.rows(values)
-        exact = block_norms(rows)
-        symbol_rows = signed_symbols(*_tame(rows, exact), run.rows(level_draws), levels)
-        if norm_bits == 16:
-            exact = short_norms(exact, run.column(norm_draws))
-            symbol_rows *= exact > 0  # a norm below 4.6e-41 can round to 0, and then nothing is left to send
-        run.rows(symbols)[...] = symbol_rows
-        run.column(norms)[...] = exact
+    for run in runs:
+        run.column(norms)[...] = block_norms(run.rows(values))
+    wild = bool((np.abs(np.frexp(norms)[1]) >= _SAFE_EXPONENT).any())
+    for tile in tiles(runs):
+        rows, column = tile.rows(values), tile.column(norms)
+        if wild:
+            rows, column = _tame(rows, column)
+        drawn = draws(tile.start, rows.size).reshape(rows.shape)
+        tile.rows(symbols)[...] = signed_symbols(rows, column, drawn, levels)
+    if norm_bits == 16:
+        norms = short_norms(norms, norm_draws(rng, norm_rng, step, client)(0, blocks))
+        if not norms.all():  # a norm below 4.6e-41 can round to 0, and then nothing is left to send
+            for run in runs:
+                run.rows(symbols)[...] *= run.column(norms) > 0
     return Message(values.size, levels, blocks, symbols, norms, norm_bits=norm_bits, step=step, client=client)
 
 
-def _draws(
-    rng: Rng, norm_rng: Key | None, dim: int, short: int, step: int, client: int
-) -> tuple[Vector, Vector]:
-    """Uniform draws for `dim` levels and for `short` norms."""
-    if isinstance(rng, np.random.Generator):
-        return rng.random(dim, np.float32), rng.random(short, np.float32)
-    if not isinstance(rng, Key):
-        rule = "must be a numpy Generator, a randomness.Key or an integer seed"
-        if isinstance(rng, bool) or not hasattr(rng, "__index__"):
-            raise InputError(f"`rng` {rule}, got {rng!r}")
-        seed = rng.__index__()
-        rng, norm_rng = (
-            randomness.stream_key(seed, step, client, purpose) for purpose in (Purpose.ROUND, Purpose.NORM)
-        )
-    if norm_rng is None:
-        if short:
-            raise InputError("`norm_rng` must be given when `rng` is a stream and `norm_bits` is 16")
-        norm_rng = rng
-    return _stream(rng, dim), _stream(norm_rng, short)
-
-
-def _stream(key: Key, count: int) -> Vector:
-    drawn: Vector = randomness.uniform(key, np.arange(count, dtype=np.uint32))
-    return drawn
-
-
 def _tame(rows: Vector, norms: Vector) -> tuple[Vector, Vector]:
-    """Multiply blocks by powers of two where `levels / norm` could leave float32. Symbols do not change."""
+    """Multiply each block by the power of two that brings its norm near 1. Symbols do not change."""
     exponents = np.frexp(norms)[1]
-    if np.abs(exponents).max() < 100:
-        return rows, norms
     return np.ldexp(rows, -exponents), np.ldexp(norms, -exponents)

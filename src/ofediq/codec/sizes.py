@@ -5,8 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ofediq.arrays import Array, namespace
+from ofediq.codec.blocks import block_sizes
 from ofediq.codec.message import require_norm_bits
-from ofediq.codec.tables import Floats, magnitude_classes, signed_widths
+from ofediq.codec.norms import norm_classes
+from ofediq.codec.packed import packed_payload_bytes
+from ofediq.codec.tables import Floats, Ints, magnitude_classes, signed_widths
 from ofediq.errors import InputError
 
 
@@ -38,16 +42,13 @@ def entropy_bits(
         raise InputError("`counts` must have at least two entries, for magnitudes 0 and 1, got one")
     firsts, widths = magnitude_classes(levels)
     classes = np.add.reduceat(magnitudes, firsts, axis=-1)
-    symbols = _ideal_bits(classes, signed_widths(widths)) + 8 * (1 + _span(classes, 0))
+    symbols = _symbol_bits(classes, widths)
     if norm_counts is None:
         return np.asarray(symbols + norm_bits * np.asarray(blocks) + 24)
     norms = _histogram("norm_counts", norm_counts)
     if norms.shape[-1] != 256:
         raise InputError(f"`norm_counts` must have 256 entries, got {norms.shape[-1]}")
-    nonzero = norms[..., 1:]
-    others = (norm_bits - 8) * nonzero.sum(axis=-1)
-    tables = 8 * (3 + _span(nonzero, None))
-    return np.asarray(symbols + _ideal_bits(norms, np.ones(256)) + others + tables)
+    return np.asarray(symbols + _norm_bits(norms, norm_bits))
 
 
 def _histogram(name: str, counts: ArrayLike) -> Floats:
@@ -57,15 +58,55 @@ def _histogram(name: str, counts: ArrayLike) -> Floats:
     return histogram
 
 
-def _ideal_bits(counts: Floats, widths: ArrayLike) -> Floats:
-    total = counts.sum(axis=-1, keepdims=True)
-    share = np.where(counts > 0, total * widths / np.maximum(counts, 1), 1)
-    return np.asarray((counts * np.log2(share)).sum(axis=-1))
+def payload_bits(symbols: Array, norms: Array, levels: int, norm_bits: int = 32) -> Array:
+    """Bits of the payloads that `encode(..., "entropy")` makes of many messages, without encoding them.
+
+    The ideal code length, to within 1 % of the bytes for thousands of coordinates; NumPy or JAX arrays.
+
+    Args:
+        symbols: [n, dim] integers from -s to s.
+        norms: [n, blocks] float32.
+        levels: s.
+        norm_bits: 16 or 32.
+
+    >>> symbols = np.tile(np.array([0, 0, 1, 0, -1], np.int32), (1, 1000))
+    >>> float(payload_bits(symbols, np.ones((1, 10), np.float32), levels=1)[0])  # 0.97 + 0.4 bits each, and norms
+    7171.3...
+    """
+    xp = namespace(symbols)
+    dim, blocks = symbols.shape[-1], norms.shape[-1]
+    firsts, widths = magnitude_classes(levels)
+    magnitudes = abs(symbols)
+    at_least = xp.stack([(magnitudes >= int(first)).sum(-1) for first in firsts[1:]], axis=-1)
+    sizes = xp.asarray(block_sizes(dim, blocks))
+    alive = ((norms > 0) * sizes).sum(-1)[..., None]  # coordinates of the blocks that are coded at all
+    reached = xp.concatenate([alive, at_least], axis=-1).astype(np.float32)
+    counts = reached - xp.concatenate([reached[..., 1:], xp.zeros_like(reached[..., :1])], axis=-1)
+    classes = norm_classes(norms, norm_bits)
+    norm_counts = (classes[..., None] == xp.arange(256)).sum(-2).astype(np.float32)
+    bits = _symbol_bits(counts, widths) + _norm_bits(norm_counts, norm_bits)
+    return xp.minimum(bits, np.float32(8 * packed_payload_bytes(dim, levels, blocks, norm_bits)))
 
 
-def _span(counts: Floats, start: int | None) -> Floats:
+def _symbol_bits(classes: Array, widths: Ints) -> Array:
+    return _ideal_bits(classes, signed_widths(widths)) + 8 * (1 + _span(classes, 0))
+
+
+def _norm_bits(counts: Array, norm_bits: int) -> Array:
+    nonzero = counts[..., 1:]
+    return _ideal_bits(counts, np.ones(256)) + (norm_bits - 8) * nonzero.sum(-1) + 8 * (3 + _span(nonzero, None))
+
+
+def _ideal_bits(counts: Array, widths: Ints | Floats) -> Array:
+    xp = namespace(counts)
+    total = counts.sum(-1)[..., None]
+    share = xp.where(counts > 0, total * widths.astype(np.float32) / xp.maximum(counts, 1), 1)
+    return (counts * xp.log2(share)).sum(-1)
+
+
+def _span(counts: Array, start: int | None) -> Array:
     """Classes from `start`, or from the first that occurs, to the last that occurs."""
     used = counts > 0
-    last = counts.shape[-1] - used[..., ::-1].argmax(axis=-1)
-    first = used.argmax(axis=-1) if start is None else start
-    return np.where(used.any(axis=-1), last - first, 1 if start == 0 else 0)
+    last = counts.shape[-1] - used[..., ::-1].argmax(-1)
+    first = used.argmax(-1) if start is None else start
+    return namespace(counts).where(used.any(-1), last - first, 1 if start == 0 else 0)

@@ -10,9 +10,8 @@ equally likely: any smooth distribution is followed closely, and 113 bytes descr
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
 
-import constriction
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,6 +30,7 @@ _EDGES: Ints = np.array(
 )
 
 
+@lru_cache(maxsize=64)
 def magnitude_classes(levels: int) -> tuple[Ints, Ints]:
     """First magnitude and number of magnitudes of each class, up to `levels`.
 
@@ -39,7 +39,9 @@ def magnitude_classes(levels: int) -> tuple[Ints, Ints]:
     (array([32, 36, 40]), array([4, 4, 1]))
     """
     firsts = _EDGES[: np.searchsorted(_EDGES, levels, side="right")]
-    return firsts, np.diff(firsts, append=levels + 1)
+    widths = np.diff(firsts, append=levels + 1)
+    widths.flags.writeable = False
+    return firsts, widths
 
 
 def signed_widths(widths: Ints) -> Ints:
@@ -95,12 +97,3 @@ def frequencies(weights: Ints) -> Ints:
     shares: Ints = weights * spare // weights.sum()
     shares[weights.argmax()] += spare - shares.sum()
     return shares + 1
-
-
-def model(weights: Ints) -> Any:
-    """The coder's model with exactly these `frequencies`.
-
-    The coder gives each symbol 1/2^24 and shares the rest in proportion to floats. With integers that already add
-    up to the rest its scale factor is 1.0, so nothing is rounded and no machine can differ.
-    """
-    return constriction.stream.model.Categorical((frequencies(weights) - 1).astype(np.float64), perfect=False)
