@@ -1,0 +1,201 @@
+"""Any JAX function `loss(params, x, y)` as a model: gradients by automatic differentiation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ofediq.arrays import Array
+from ofediq.errors import InputError, extra
+from ofediq.models.adapters.flat import Layout, Vector, flatten
+from ofediq.models.adapters.outputs import checked_chunk, checked_outputs, checked_task
+from ofediq.models.base import Model, Task
+
+
+@dataclass(frozen=True, eq=False)
+class LossModel(Model):
+    """A model given by the loss of one sample; made by `from_loss`, `from_flax` and `from_equinox`.
+
+    All functions run compiled. NumPy arrays in give NumPy arrays out, anything else JAX arrays. Two of these models
+    are equal only if they are the same object: nobody can compare two functions.
+
+    Attributes:
+        loss: the loss of one sample from the tree of parameters.
+        outputs: class scores or a number for one sample, if known.
+        start: from a seed to the parameters before the first step.
+        layout: how a flat vector unfolds into the tree.
+        source: which adapter made the model.
+    """
+
+    name: str
+    task: Task
+    loss: Callable[[Any, Array, Array], Array]
+    outputs: Callable[[Any, Array], Array] | None
+    start: Callable[[int], Any]
+    layout: Layout
+    source: str
+    convex: bool = False
+    chunk: int = 256
+
+    @property
+    def dim(self) -> int:  # type: ignore[override]  # derived here, an attribute in the base class
+        """D, the number of parameters in all arrays together."""
+        return self.layout.dim
+
+    def initial(self, seed: int = 0) -> Vector:
+        """The given parameters, or what the given function makes of the seed."""
+        vector, layout = flatten(self.start(seed))
+        if (layout.names, layout.shapes) != (self.layout.names, self.layout.shapes):
+            raise InputError(
+                f"`params` must have the same structure for every seed, got another one at {seed}"
+            )
+        return vector
+
+    def predict(self, params: Array, xs: Array) -> Array:
+        """The predicted class (int) or number (float) for each sample."""
+        if self.outputs is None:
+            raise InputError("`predict` must be given to `from_loss` for a model that predicts, got None")
+        return self._run("predict", params, xs)
+
+    def evaluate(self, params: Array, xs: Array, ys: Array) -> tuple[Array, Array]:
+        """Losses and errors of each sample."""
+        losses, errors = self._run("evaluate", params, xs, ys)
+        return losses, errors
+
+    def client_gradients(self, params: Array, xs: Array, ys: Array) -> Array:
+        """One gradient per sample."""
+        return self._run("client_gradients", params, xs, ys)
+
+    def batch_gradient(
+        self, params: Array, xs: Array, ys: Array, weights: Array
+    ) -> tuple[Array, Array, Array]:
+        """Losses, errors and the weighted sum of the gradients, in one pass over the batch."""
+        losses, errors, gradient = self._run("batch_gradient", params, xs, ys, weights)
+        return losses, errors, gradient
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies this model in a run's configuration; its code is the user's."""
+        shapes = {
+            name: list(shape) for name, shape in zip(self.layout.names, self.layout.shapes, strict=True)
+        }
+        return {**super().describe(), "source": self.source, "parameters": shapes}
+
+    def _run(self, function: str, *arrays: Array) -> Any:
+        result = self._compiled[function](*arrays)
+        if all(isinstance(array, np.ndarray) for array in arrays):
+            return extra("jax", "sim").tree.map(np.asarray, result)
+        return result
+
+    @cached_property
+    def _compiled(self) -> dict[str, Callable[..., Any]]:
+        """The four functions over many samples, each from one over one sample."""
+        jax = extra("jax", "sim")
+
+        def over_samples(one: Callable[..., Any]) -> Callable[..., Any]:
+            def many(params: Array, *samples: Array) -> Any:
+                axes = (0 if params.ndim == 2 else None, *(0 for _ in samples))
+                return jax.vmap(one, in_axes=axes)(params, *samples)
+
+            return many
+
+        evaluate = over_samples(self._evaluate_one)
+
+        def batch_gradient(params: Array, xs: Array, ys: Array, weights: Array) -> tuple[Array, Array, Array]:
+            def total(params: Array) -> tuple[Array, tuple[Array, Array]]:
+                losses, errors = evaluate(params, xs, ys)
+                return weights @ losses, (losses, errors)
+
+            gradient, (losses, errors) = jax.grad(total, has_aux=True)(params)
+            return losses, errors, gradient
+
+        functions = {
+            "predict": over_samples(self._predict_one),
+            "evaluate": evaluate,
+            "client_gradients": over_samples(jax.grad(self._loss_one)),
+            "batch_gradient": batch_gradient,
+        }
+        return {name: jax.jit(function) for name, function in functions.items()}
+
+    def _loss_one(self, params: Array, x: Array, y: Array) -> Array:
+        """The loss of one sample; `params` is flat here and in the functions below."""
+        loss = self.loss(self.layout.unflatten(params), x, y)
+        shape = np.shape(loss)
+        if shape != ():
+            raise InputError(f"`loss` must return one number per sample, got shape {list(shape)}")
+        return loss
+
+    def _predict_one(self, params: Array, x: Array) -> Array:
+        assert self.outputs is not None
+        outputs = self.outputs(self.layout.unflatten(params), x)
+        return outputs.argmax() if self.task == "classification" else outputs.reshape(())
+
+    def _evaluate_one(self, params: Array, x: Array, y: Array) -> tuple[Array, Array]:
+        loss = self._loss_one(params, x, y)
+        if self.outputs is None:
+            return loss, loss
+        prediction = self._predict_one(params, x)
+        if self.task == "classification":
+            return loss, (prediction != y).astype(np.float32)
+        return loss, (prediction - y) ** 2
+
+
+def from_loss(
+    loss: Callable[[Any, Array, Array], Array],
+    params: Any,
+    predict: Callable[[Any, Array], Array] | None = None,
+    task: Task = "classification",
+    *,
+    classes: int | None = None,
+    name: str = "own",
+    convex: bool = False,
+    chunk: int | None = None,
+) -> LossModel:
+    """A model from a JAX function `loss(params, x, y)` of one sample.
+
+    Args:
+        loss: the loss of one sample, one number. It is traced: write it in `jax.numpy`.
+        params: the parameters before the first step, any tree of float arrays; or a function from a seed to
+            such a tree. All arrays are kept in float32.
+        predict: `predict(params, x)` for one sample: one score per class, of which the largest wins, or a number.
+            The error that is reported comes from it. A classification needs it. A regression without it reports
+            its loss as its error.
+        task: "classification" (the label is an integer from 0) or "regression".
+        classes: the number of scores, checked if given.
+        name: what reports call the model.
+        convex: declare the loss convex in the parameters, as the regret theorems assume. Nobody checks it.
+        chunk: how many clients to hold at once; by default their gradients fit in 8 MiB (8 to 512 clients).
+
+    >>> import jax.numpy as jnp
+    >>> def line(params, x):
+    ...     return params["slope"] @ x + params["offset"]
+    >>> def absolute(params, x, y):
+    ...     return jnp.abs(line(params, x) - y)
+    >>> start = {"slope": jnp.zeros(3), "offset": 0.0}
+    >>> model = from_loss(absolute, start, predict=line, task="regression", convex=True)
+    >>> losses, errors = model.evaluate(model.initial(), np.ones((2, 3)), np.array([1.0, -2.0]))
+    >>> model.dim, losses.tolist(), errors.tolist()
+    (4, [1.0, 2.0], [1.0, 4.0])
+    """
+    extra("jax", "sim")
+    checked_task(task, classes)
+    if not callable(loss):
+        raise InputError(f"`loss` must be a function of params, x and y, got {loss!r}")
+    if predict is None and task == "classification":
+        raise InputError(
+            "`predict` must be given for a classification task, a function from params and x to "
+            "one score per class, got None"
+        )
+    outputs = None if predict is None else checked_outputs(predict, task, classes, "predict")
+    start = params if _makes_parameters(params) else lambda seed: params
+    _, layout = flatten(start(0))
+    chunk = checked_chunk(chunk, layout.dim)
+    return LossModel(name, task, loss, outputs, start, layout, "loss", convex, chunk)
+
+
+def _makes_parameters(params: Any) -> bool:
+    """Whether `params` is a function from a seed; a tree may be callable too (an Equinox module), but is no leaf."""
+    return callable(params) and bool(extra("jax", "sim").tree_util.all_leaves([params]))

@@ -1,0 +1,239 @@
+"""A `torch.nn.Module` as a model: torch computes losses and gradients, the engine calls it from compiled code.
+
+With NumPy arrays (on a device, without JAX) torch is called at once. With JAX arrays the call becomes a host
+callback of the compiled program. What runs inside a callback touches no JAX function: it could wait for the very
+program that waits for it.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ofediq.arrays import Array
+from ofediq.errors import InputError, extra
+from ofediq.models.adapters.flat import Vector
+from ofediq.models.adapters.outputs import check_outputs, checked_chunk, checked_task
+from ofediq.models.base import Model, Task
+
+Tensor = Any
+"""A `torch.Tensor`; the library is not imported before it is needed."""
+
+
+@dataclass(frozen=True, eq=False)
+class TorchModel(Model):
+    """A model whose outputs come from a torch module; made by `from_torch`.
+
+    Attributes:
+        module: a copy in evaluation mode, on the CPU, in float32; its own parameters are never used.
+        make: from a seed to a module with the parameters before the first step.
+        shapes: name and shape of each parameter that is learnt, in the order of the flat vector.
+        classes: the number of class scores, if known.
+    """
+
+    name: str
+    task: Task
+    module: Any
+    make: Callable[[int], Any]
+    shapes: tuple[tuple[str, tuple[int, ...]], ...]
+    classes: int | None
+    convex: bool = False
+    chunk: int = 256
+    # Calling a module with other parameters puts them inside it for the time of the call, so one call at a time;
+    # with clients on several devices, callbacks come from several threads.
+    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @property
+    def dim(self) -> int:  # type: ignore[override]  # derived here, an attribute in the base class
+        """D, the number of parameters that require a gradient."""
+        return sum(int(np.prod(shape)) for _, shape in self.shapes)
+
+    def initial(self, seed: int = 0) -> Vector:
+        """The module's parameters; those of the module that the given function makes of the seed."""
+        parameters = _learnt(_made(self.make, seed))
+        if tuple((name, tuple(value.shape)) for name, value in parameters) != self.shapes:
+            raise InputError(f"`module` must have the same parameters for every seed, got others at {seed}")
+        pieces = [value.detach().cpu().numpy().astype(np.float32).reshape(-1) for _, value in parameters]
+        vector: Vector = np.concatenate(pieces)
+        return vector
+
+    def predict(self, params: Array, xs: Array) -> Array:
+        """The predicted class (int) or number (float) for each sample."""
+        kind = np.int32 if self.task == "classification" else np.float32
+        return self._call(self._predict, [((len(xs),), kind)], params, xs)[0]
+
+    def evaluate(self, params: Array, xs: Array, ys: Array) -> tuple[Array, Array]:
+        """Losses and errors of each sample."""
+        each = ((len(xs),), np.float32)
+        losses, errors = self._call(self._evaluate, [each, each], params, xs, ys)
+        return losses, errors
+
+    def client_gradients(self, params: Array, xs: Array, ys: Array) -> Array:
+        """One gradient per sample."""
+        return self._call(self._gradients, [((len(xs), self.dim), np.float32)], params, xs, ys)[0]
+
+    def batch_gradient(
+        self, params: Array, xs: Array, ys: Array, weights: Array
+    ) -> tuple[Array, Array, Array]:
+        """Losses, errors and the weighted sum of the gradients, in one pass over the batch."""
+        each, whole = ((len(xs),), np.float32), ((self.dim,), np.float32)
+        losses, errors, gradient = self._call(
+            self._batch_gradient, [each, each, whole], params, xs, ys, weights
+        )
+        return losses, errors, gradient
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies this model in a run's configuration; its code is the user's."""
+        shapes = {name: list(shape) for name, shape in self.shapes}
+        return {**super().describe(), "source": "torch", "parameters": shapes}
+
+    def _call(
+        self, function: Callable[..., tuple[Tensor, ...]], results: list[tuple[Any, Any]], *arrays: Array
+    ) -> tuple[Array, ...]:
+        """`function` on tensors, from NumPy arrays now or from JAX arrays when the compiled program gets there."""
+        torch = extra("torch", "torch")
+
+        def host(*arrays: Array) -> tuple[Array, ...]:
+            tensors = [torch.tensor(np.asarray(array)) for array in arrays]  # a copy: ours may be read-only
+            with self.lock:
+                found = function(tensors[0].float(), *tensors[1:])
+            return tuple(
+                value.detach().numpy().astype(dtype, copy=False)
+                for value, (_, dtype) in zip(found, results, strict=True)
+            )
+
+        if all(isinstance(array, np.ndarray) for array in arrays):
+            return host(*arrays)
+        jax = extra("jax", "sim")
+        promised = tuple(jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in results)
+        given: tuple[Array, ...] = jax.pure_callback(host, promised, *arrays, vmap_method="sequential")
+        return given
+
+    def _predict(self, params: Tensor, xs: Tensor) -> tuple[Tensor]:
+        with extra("torch", "torch").no_grad():
+            return (self._predictions(self._outputs(params, xs)),)
+
+    def _evaluate(self, params: Tensor, xs: Tensor, ys: Tensor) -> tuple[Tensor, Tensor]:
+        with extra("torch", "torch").no_grad():
+            outputs = self._outputs(params, xs)
+            return self._losses(outputs, ys), self._errors(outputs, ys)
+
+    def _gradients(self, params: Tensor, xs: Tensor, ys: Tensor) -> tuple[Tensor]:
+        functions = extra("torch.func", "torch")
+
+        def loss(params: Tensor, x: Tensor, y: Tensor) -> Tensor:
+            return self._losses(self._batch_outputs(params, x[None]), y[None])[0]
+
+        axes = (0 if params.ndim == 2 else None, 0, 0)
+        return (functions.vmap(functions.grad(loss), in_dims=axes)(params, xs, ys),)
+
+    def _batch_gradient(
+        self, params: Tensor, xs: Tensor, ys: Tensor, weights: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        params.requires_grad_()
+        outputs = self._batch_outputs(params, xs)
+        losses = self._losses(outputs, ys)
+        (gradient,) = extra("torch", "torch").autograd.grad(weights.float() @ losses, params)
+        return losses, self._errors(outputs, ys), gradient
+
+    def _outputs(self, params: Tensor, xs: Tensor) -> Tensor:
+        """Outputs of each sample, [n, ...]; `params` is [dim], or [n, dim] with one model per sample."""
+        if params.ndim == 1:
+            return self._batch_outputs(params, xs)
+        one = extra("torch", "torch").vmap(lambda own, x: self._batch_outputs(own, x[None])[0])
+        return one(params, xs)
+
+    def _batch_outputs(self, params: Tensor, xs: Tensor) -> Tensor:
+        """What the module gives for a batch when its parameters are those in the flat vector `params`."""
+        torch = extra("torch", "torch")
+        pieces = params.split([int(np.prod(shape)) for _, shape in self.shapes])
+        named = {name: piece.view(shape) for (name, shape), piece in zip(self.shapes, pieces, strict=True)}
+        try:
+            outputs = torch.func.functional_call(self.module, named, (xs,))
+        except RuntimeError as error:  # how torch says that shapes do not fit
+            shape = list(xs.shape[1:])
+            raise InputError(f"`module` must take a batch of samples of shape {shape}: {error}") from error
+        check_outputs(tuple(outputs.shape[1:]), self.task, self.classes, "module")
+        return outputs
+
+    def _losses(self, outputs: Tensor, ys: Tensor) -> Tensor:
+        if self.task == "classification":
+            functional = extra("torch.nn.functional", "torch")
+            return functional.cross_entropy(outputs, ys.long(), reduction="none")
+        return self._errors(outputs, ys)
+
+    def _errors(self, outputs: Tensor, ys: Tensor) -> Tensor:
+        predictions = self._predictions(outputs)
+        return (predictions != ys) if self.task == "classification" else (predictions - ys) ** 2
+
+    def _predictions(self, outputs: Tensor) -> Tensor:
+        return outputs.argmax(-1) if self.task == "classification" else outputs.reshape(len(outputs))
+
+
+def from_torch(
+    module: Any | Callable[[int], Any],
+    task: Task,
+    classes: int | None = None,
+    *,
+    name: str | None = None,
+    convex: bool = False,
+    chunk: int | None = None,
+) -> TorchModel:
+    """A model from a `torch.nn.Module` that takes a batch of samples, the convention there.
+
+    The loss is the cross-entropy of its class scores, or the squared error of its number. What is learnt are the
+    parameters that require a gradient. The module runs in evaluation mode on the CPU: dropout is off, batch
+    normalisation uses its stored statistics, and these stay as they are. `torch.func.vmap` must be able to run it
+    (no branching on values).
+
+    Example::
+
+        from torch import nn
+
+        def make(seed):  # torch's generator is seeded with `seed` while this runs
+            return nn.Sequential(nn.Linear(14, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4))
+
+        models.from_torch(make, "classification").dim  # 5380, as Model II of the paper
+
+    Args:
+        module: an `nn.Module` with its first parameters, or a function from a seed to one.
+        task: "classification" or "regression".
+        classes: the number of class scores, checked if given.
+        name: what reports call the model; by default the module's class.
+        convex: declare the loss convex in the parameters. Nobody checks it.
+        chunk: how many clients to hold at once; by default their gradients fit in 8 MiB.
+    """
+    torch = extra("torch", "torch")
+    checked_task(task, classes)
+    make = (lambda seed: module) if isinstance(module, torch.nn.Module) else module
+    first = _made(make, 0)
+    shapes = tuple((name, tuple(value.shape)) for name, value in _learnt(first))
+    if not shapes:
+        raise InputError(f"`module` must have parameters that require a gradient, got {first!r}")
+    frozen = copy.deepcopy(first).cpu().float().eval()
+    label = type(first).__name__ if name is None else name
+    dim = sum(int(np.prod(shape)) for _, shape in shapes)
+    return TorchModel(label, task, frozen, make, shapes, classes, convex, checked_chunk(chunk, dim))
+
+
+def _made(make: Any, seed: int) -> Any:
+    """The module for this seed; the caller's random state stays as it is."""
+    torch = extra("torch", "torch")
+    if not callable(make):
+        raise InputError(f"`module` must be an nn.Module or a function from a seed to one, got {make!r}")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module = make(seed)
+    if not isinstance(module, torch.nn.Module):
+        raise InputError(f"`module` must give an nn.Module for a seed, got {module!r}")
+    return module
+
+
+def _learnt(module: Any) -> list[tuple[str, Tensor]]:
+    """Names and values of the parameters that require a gradient; shared ones once."""
+    return [(name, value) for name, value in module.named_parameters() if value.requires_grad]
