@@ -1,0 +1,38 @@
+"""Pictures: one style for every figure of the project. Needs the extra `report` (matplotlib).
+
+style     one colour, line and marker per method, everywhere
+canvas    figures and axes, without pyplot and its global state
+lines     a curve per method: mean and band over seeds
+labels    direct labels at the ends of lines, never on top of each other
+compare   accuracy or MSE over time and over bits
+regret    measured regret beside its bound
+
+The functions take axes and return what they drew, so that other figures can be built from them.
+"""
+
+from ofediq.drawing.canvas import new_figure, save, style_axes
+from ofediq.drawing.compare import Run, bits_panel, compare, time_panel
+from ofediq.drawing.labels import End, label_ends, spread
+from ofediq.drawing.lines import draw_line, draw_reference
+from ofediq.drawing.regret import Measured, regret_panel, regrets
+from ofediq.drawing.style import Look, looks
+
+__all__ = [
+    "End",
+    "Look",
+    "Measured",
+    "Run",
+    "bits_panel",
+    "compare",
+    "draw_line",
+    "draw_reference",
+    "label_ends",
+    "looks",
+    "new_figure",
+    "regret_panel",
+    "regrets",
+    "save",
+    "spread",
+    "style_axes",
+    "time_panel",
+]

@@ -1,0 +1,124 @@
+"""Direct labels: the name of a line stands at its end, moved up or down where two would overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ofediq.drawing.style import TICK_SIZE
+from ofediq.errors import extra
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.text import Annotation
+
+Floats = npt.NDArray[np.float64]
+_DISTANCE = 7.0  # points between the end of a line and its label
+_STROKE = 6.0  # points more where a stroke has to lead there
+_LINE_HEIGHT = 1.28
+
+
+@dataclass(frozen=True)
+class End:
+    """Where a line ends, and what to write there."""
+
+    text: str
+    x: float
+    y: float
+    colour: str
+    weight: str = "normal"
+
+
+def label_ends(axes: Axes, ends: Sequence[End], size: float = TICK_SIZE) -> list[Annotation]:
+    """Write each text at the end of its line, in its colour; call it when the limits of the axes are final.
+
+    Labels whose columns overlap are spread vertically, in the order of their lines; one that had to move far is
+    joined to its line by a thin stroke.
+    """
+    written = [_write(axes, end, size) for end in ends if np.isfinite(end.x) and np.isfinite(end.y)]
+    pixels_per_point = axes.figure.dpi / 72
+    gap = _LINE_HEIGHT * size * pixels_per_point
+    anchors = axes.transData.transform([label.xy for label in written]) if written else np.empty((0, 2))
+    widths = np.array([label.get_window_extent().width for label in written])
+    bottom, top = axes.get_window_extent().intervaly
+    for column in _columns(anchors[:, 0], anchors[:, 0] + widths):
+        heights = spread(anchors[column, 1], gap, bottom + gap / 2, top)
+        shifts = (heights - anchors[column, 1]) / pixels_per_point
+        moved = np.abs(shifts) > size / 3
+        for index, shift, strayed in zip(column, shifts, moved, strict=True):
+            written[index].set_position((_DISTANCE + (_STROKE if moved.any() else 0.0), shift))
+            stroke = written[index].arrow_patch
+            if stroke is not None:
+                stroke.set_visible(bool(strayed))
+    return written
+
+
+def spread(positions: npt.ArrayLike, gap: float, low: float, high: float) -> Floats:
+    """The positions nearest to `positions` (least squares) that keep their order, `gap` apart, in [low, high].
+
+    With z_i = position_i - i gap in sorted order, the answer is the isotonic regression of z. Where the range is
+    too short for all, they stay `gap` apart and leave it at the top.
+
+    >>> spread([1.0, 1.0, 5.0], gap=1.0, low=0.0, high=10.0).tolist()
+    [0.5, 1.5, 5.0]
+    """
+    wanted = np.asarray(positions, np.float64)
+    order = np.argsort(wanted, kind="stable")
+    steps = gap * np.arange(len(wanted))
+    fitted = np.clip(_isotonic(wanted[order] - steps), low, max(low, high - gap * (len(wanted) - 1)))
+    placed = np.empty_like(wanted)
+    placed[order] = fitted + steps
+    return placed
+
+
+def _isotonic(values: Floats) -> Floats:
+    """The nearest nondecreasing sequence: neighbours in the wrong order are pooled into their mean."""
+    pools: list[tuple[float, int]] = []
+    for value in values:
+        mean, count = float(value), 1
+        while pools and pools[-1][0] > mean:
+            before, size = pools.pop()
+            mean = (mean * count + before * size) / (count + size)
+            count += size
+        pools.append((mean, count))
+    return np.repeat([mean for mean, _ in pools], [count for _, count in pools]).astype(np.float64)
+
+
+def _columns(left: Floats, right: Floats) -> list[list[int]]:
+    """Groups of labels whose horizontal extents overlap."""
+    groups: list[list[int]] = []
+    reach = -np.inf
+    for index in np.argsort(left, kind="stable"):
+        if left[index] > reach:
+            groups.append([])
+        groups[-1].append(int(index))
+        reach = max(reach, right[index])
+    return groups
+
+
+def _write(axes: Axes, end: End, size: float) -> Annotation:
+    halo = extra("matplotlib.patheffects", "report").withStroke(linewidth=3, foreground="white")
+    return axes.annotate(
+        end.text,
+        xy=(end.x, end.y),
+        xytext=(_DISTANCE, 0.0),
+        textcoords="offset points",
+        va="center",
+        size=size,
+        color=end.colour,
+        weight=end.weight,
+        annotation_clip=False,
+        path_effects=[halo],
+        arrowprops={
+            "arrowstyle": "-",
+            "color": end.colour,
+            "linewidth": 0.7,
+            "relpos": (0.0, 0.5),
+            "shrinkA": 1,
+            "shrinkB": 2,
+        },
+    )
