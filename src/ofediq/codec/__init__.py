@@ -28,7 +28,7 @@ from ofediq.codec.message import Message
 from ofediq.codec.norms import norm_classes
 from ofediq.codec.packed import packed_payload_bytes
 from ofediq.codec.quantizer import quantize
-from ofediq.codec.sizes import entropy_bits
+from ofediq.codec.sizes import entropy_bits, payload_bits
 from ofediq.codec.wire import DEFAULT_MAX_DIM, HEADER_BYTES, Coding, decode, encode
 from ofediq.errors import WireError
 
@@ -49,6 +49,7 @@ __all__ = [
     "entropy_bits",
     "norm_classes",
     "packed_payload_bytes",
+    "payload_bits",
     "quantize",
     "short_norms",
     "signed_symbols",

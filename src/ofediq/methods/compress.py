@@ -15,7 +15,15 @@ import numpy.typing as npt
 
 from ofediq import codec
 from ofediq.arrays import Array, namespace
-from ofediq.codec import Coding, Message, block_layout, packed_payload_bytes, signed_symbols, symbol_values
+from ofediq.codec import (
+    Coding,
+    Message,
+    block_layout,
+    packed_payload_bytes,
+    payload_bits,
+    signed_symbols,
+    symbol_values,
+)
 from ofediq.errors import require_choice, require_integer
 from ofediq.randomness import Purpose, stream_key, uniform
 
@@ -74,19 +82,24 @@ class Quantize:
         return 32.0 * self.blocks + dim * (1.0 + float(np.log2(self.levels + 1)))
 
     def apply(self, updates: Array, seed: Array, step: Array, ids: Array) -> tuple[Array, Array]:
-        """Quantised updates, block by block."""
+        """Quantised updates; the bits are the exact packed size, or the ideal length of the entropy code."""
         xp = namespace(updates)
         clients, dim = updates.shape
         key = stream_key(seed, step, ids[:, None], Purpose.ROUND)
         draws = uniform(key, xp.arange(dim, dtype=np.uint32))
-        pieces = []
+        values, symbols, norms = [], [], []
         for run in block_layout(dim, self.blocks):
             rows = run.rows(updates)
-            norms = xp.sqrt((rows * rows) @ xp.ones((run.size, 1), np.float32))
-            symbols = signed_symbols(rows, norms, run.rows(draws), self.levels)
-            pieces.append(symbol_values(symbols, norms, self.levels).reshape(clients, -1))
-        bits = 8 * packed_payload_bytes(dim, self.levels, self.blocks)
-        return xp.concatenate(pieces, axis=1), xp.full(clients, np.float32(bits))
+            column = xp.sqrt((rows * rows) @ xp.ones((run.size, 1), np.float32))
+            signed = signed_symbols(rows, column, run.rows(draws), self.levels)
+            values.append(symbol_values(signed, column, self.levels).reshape(clients, -1))
+            symbols.append(signed.reshape(clients, -1))
+            norms.append(column[..., 0])
+        sent = xp.concatenate(values, axis=1)
+        if self.coding == "packed":
+            bits = 8 * packed_payload_bytes(dim, self.levels, self.blocks)
+            return sent, xp.full(clients, np.float32(bits))
+        return sent, payload_bits(xp.concatenate(symbols, axis=1), xp.concatenate(norms, axis=1), self.levels)
 
     def message(self, update: npt.NDArray[np.float32], seed: int, step: int, client: int) -> Message:
         """A quantised message."""

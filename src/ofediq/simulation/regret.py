@@ -72,7 +72,7 @@ def _bound(result: Result, comparator: Comparator) -> tuple[npt.NDArray[np.float
         if isinstance(method.compress, Quantize) or method.period > 1:
             variance = 0.0
             if isinstance(method.compress, Quantize):
-                variance = quantizer_variance(model.dim, method.compress.levels, method.compress.blocks)
+                variance = quantizer_variance(method.compress.levels, method.compress.blocks, model.dim)
             extra: dict[str, Any] = {"quantizer_variance": variance, "period": method.period}
             last = ofediq_regret_bound(method.server.step_size, rates, **arguments, **extra)
         else:

@@ -1,0 +1,100 @@
+"""The fast engine and the plain loop draw the same numbers, so they must agree to float tolerance."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import optax
+import pytest
+
+from ofediq import methods, models
+from ofediq.methods import Method
+from ofediq.models import Model
+from ofediq.simulation import Result, reference, simulate
+from ofediq.streams import Dataset, Stream
+
+# Adam divides by the size of the gradient: where a sum over clients cancels, it blows rounding errors up to whole
+# steps. A larger epsilon keeps its arithmetic comparable.
+TAME_ADAM = methods.optimizer(optax.adam(0.01, eps=1e-3), "tame adam")
+
+CASES = {
+    "fedogd": methods.fedogd(0.1),
+    "fedogd-authors": replace(methods.fedogd(0.01, preset="authors"), server=TAME_ADAM),
+    "ofedavg": methods.ofedavg(0.3, 0.1),
+    "ofedavg-authors": replace(methods.ofedavg(0.3, 0.01, preset="authors"), server=TAME_ADAM),
+    "ofedavg-per-client": methods.ofedavg(np.linspace(0.1, 1.0, 12).tolist(), 0.1),
+    "fedomd": methods.fedomd(4, 0.1),
+    "fedomd-authors": replace(methods.fedomd(4, 0.01, preset="authors"), server=TAME_ADAM),
+    "ofediq": methods.ofediq(0.5, levels=3, blocks=14, step_size=0.1),
+    "ofediq-qsgd": methods.ofediq(0.5, levels=7, blocks=1, step_size=0.1),
+    "ofediq-fine": methods.ofediq(0.9, levels=17, blocks=650, step_size=0.1),
+    "ofediq-period": methods.ofediq(0.6, levels=3, blocks=14, period=5, step_size=0.1),
+    "ofediq-authors": replace(
+        methods.ofediq(0.5, 3, 14, period=3, step_size=0.01, preset="authors"), server=TAME_ADAM
+    ),
+    "ofediq-entropy": methods.ofediq(0.5, levels=3, blocks=14, step_size=0.1, coding="entropy"),
+}
+
+
+@pytest.mark.parametrize("key", CASES)
+def test_engine_equals_reference(key: str, digits: Stream) -> None:
+    assert_same_run(CASES[key], digits, models.softmax(64, 10))
+
+
+@pytest.mark.parametrize("key", ["fedogd", "ofedavg", "fedomd", "ofediq", "ofediq-period", "ofediq-authors"])
+def test_engine_equals_reference_when_clients_come_and_go(key: str, patchy: Stream) -> None:
+    assert_same_run(CASES[key], patchy, models.softmax(64, 10))
+
+
+@pytest.mark.parametrize("chunk", [1, 5, 12, 100])
+@pytest.mark.parametrize("key", ["fedogd", "ofediq", "ofediq-period"])
+def test_chunks_do_not_matter(key: str, chunk: int, digits: Stream) -> None:
+    assert_same_run(CASES[key], digits, replace(models.softmax(64, 10), chunk=chunk))
+
+
+@pytest.mark.parametrize(
+    "model", [models.linear(5), models.mlp_regressor(5, hidden=(8, 6))], ids=["linear", "mlp"]
+)
+@pytest.mark.parametrize("period", [1, 3])
+def test_regression_models(model: Model, period: int, regression: Stream) -> None:
+    assert_same_run(methods.ofediq(0.7, 4, 3, period=period, step_size=0.05), regression, model)
+
+
+def test_cnn() -> None:
+    rng = np.random.default_rng(0)
+    images = Dataset(
+        "images",
+        x=rng.random((30, 12, 11), np.float32),
+        y=rng.integers(0, 3, 30).astype(np.int32),
+        task="classification",
+        classes=3,
+    )
+    order = rng.integers(0, 30, (6, 5)).astype(np.int32)
+    for period in (1, 2):
+        method = methods.ofediq(0.6, levels=3, blocks=20, period=period, step_size=0.05)
+        assert_same_run(method, Stream(images, order), models.cnn(12, 11, 3))
+
+
+@pytest.mark.parametrize("mirror", ["simplex", "positive"])
+def test_entropic_mirror_descent(mirror: str, regression: Stream) -> None:
+    assert_same_run(methods.fedomd(3, 0.02, mirror=mirror), regression, models.linear(5, intercept=False))
+
+
+def assert_same_run(method: Method, stream: Stream, model: Model) -> None:
+    fast, slow = simulate(method, stream, model, seed=7), reference(method, stream, model, seed=7)
+    np.testing.assert_array_equal(fast.senders, slow.senders)
+    np.testing.assert_array_equal(fast.present, slow.present)
+    np.testing.assert_allclose(fast.params, slow.params, rtol=2e-4, atol=2e-6)
+    np.testing.assert_allclose(fast.loss, slow.loss, rtol=2e-5)
+    np.testing.assert_allclose(fast.error, slow.error, rtol=2e-4, atol=1e-6)
+    np.testing.assert_allclose(fast.bits_formula, slow.bits_formula, rtol=1e-12)
+    _assert_same_bits(method, fast, slow)
+
+
+def _assert_same_bits(method: Method, fast: Result, slow: Result) -> None:
+    if method.compress.coding == "entropy":  # the engine counts an ideal code length, the loop real bytes
+        np.testing.assert_allclose(fast.bits_wire.sum(), slow.bits_wire.sum(), rtol=0.03)
+    else:
+        np.testing.assert_array_equal(fast.bits_wire, slow.bits_wire)
+    assert (slow.bits_wire <= slow.bits_formula).all()
