@@ -45,7 +45,8 @@ def block_norms(rows: Array) -> Array:
            [5.e-30]], dtype=float32)
     """
     if isinstance(rows, np.ndarray):
-        squares = np.einsum("...i,...i->...", rows, rows, dtype=np.float64)[..., None]
+        wide = rows.astype(np.float64)
+        squares = np.einsum("...i,...i->...", wide, wide)[..., None]
     else:
         squares = (rows * rows).sum(axis=-1, keepdims=True)
     return (squares**0.5).clip(max=MAX_NORM).astype(np.float32)

@@ -20,7 +20,6 @@ from ofediq.codec.tables import Ints, magnitude_classes, read_table, signed_widt
 from ofediq.errors import WireError
 
 _MOST_NORM_CLASSES = 256
-_ANY_BYTE: Ints = np.ones(256, np.int64)
 _FEW_LEVELS = 10  # up to here comparing bytes is faster than counting
 
 
@@ -33,7 +32,7 @@ def encode_entropy(message: Message) -> bytes:
     symbol_table, top = _model_symbols(symbols, message.levels)
     stack = Stack()
     stack.push(symbols, _read_symbol_weights(symbol_table, 0, message.levels)[0], -top)
-    stack.push(norms[live, :-1].reshape(-1).astype(np.int32), _ANY_BYTE)
+    stack.push_bytes(norms[live, :-1].reshape(-1))
     stack.push(classes, read_table(norm_table, 0, _MOST_NORM_CLASSES)[0])
     return bytes([lowest]) + norm_table + symbol_table + stack.to_bytes()
 
@@ -53,11 +52,10 @@ def decode_entropy(
     stack = Stack(payload[start:])
     classes = stack.pop(blocks, norm_weights)
     live = classes > 0
-    rows = np.zeros((blocks, norm_bits // 8), np.uint8)
+    width = norm_bits // 8
+    rows = np.zeros((blocks, width), np.uint8)
     rows[live, -1] = payload[0] + classes[live] - 1
-    rows[live, :-1] = stack.pop(int(live.sum()) * (norm_bits // 8 - 1), _ANY_BYTE).reshape(
-        -1, norm_bits // 8 - 1
-    )
+    rows[live, :-1] = stack.pop_bytes(int(live.sum()) * (width - 1)).reshape(-1, width - 1)
     norms = norms_from_bytes(rows, norm_bits)
     if not (norms != 0)[live].all():
         raise WireError("norms: a block of norm 0 is announced as nonzero")

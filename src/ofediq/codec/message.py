@@ -15,6 +15,8 @@ from ofediq.errors import InputError, require, require_integer
 Vector = NDArray[np.float32]
 Symbols = NDArray[np.int32]
 
+_MAX_PATTERN = np.float32(MAX_NORM).view(np.uint32)
+
 
 def _no_symbols() -> Symbols:
     return np.zeros(0, np.int32)
@@ -79,9 +81,11 @@ class Message:
         self._freeze("symbols", sizes[0], "int32")
         self._freeze("norms", sizes[1], "float32")
         self._freeze("values", sizes[2], "float32")
-        _check_norms(self.norms, self.norm_bits)
-        _check_finite("values", self.values)
-        self._check_symbols()
+        if self.is_raw:
+            _check_finite("values", self.values)
+        else:
+            _check_norms(self.norms, self.norm_bits)
+            self._check_symbols()
 
     @property
     def is_raw(self) -> bool:
@@ -116,8 +120,6 @@ class Message:
         object.__setattr__(self, name, view)
 
     def _check_symbols(self) -> None:
-        if self.is_raw:
-            return
         low, high = int(self.symbols.min()), int(self.symbols.max())
         rule = f"must lie in [-{self.levels}, {self.levels}]"
         require(-self.levels <= low, "symbols", rule, low)
@@ -125,8 +127,7 @@ class Message:
         if self.norms.all():
             return
         for run in block_layout(self.dim, self.blocks):
-            empty = run.column(self.norms)[:, 0] == 0
-            if run.rows(self.symbols)[empty].any():
+            if run.rows(self.symbols)[run.column(self.norms)[:, 0] == 0].any():
                 raise InputError("`symbols` must be 0 in a block of norm 0")
 
 
@@ -167,8 +168,7 @@ def _check_finite(name: str, values: Vector) -> None:
 def _check_norms(norms: Vector, norm_bits: int) -> None:
     # As integers, floats >= 0 keep their order; a sign bit, an infinity and a NaN all lie above the largest norm.
     patterns = norms.view(np.uint32)
-    ceiling = np.float32(MAX_NORM).view(np.uint32)
-    if norms.size and patterns.max() > ceiling:
+    if patterns.max() > _MAX_PATTERN:
         index = int(patterns.argmax())
         raise InputError(f"`norms` must lie in [0, {MAX_NORM:.7g}], got {norms[index]} at index {index}")
     if norm_bits == 16 and (patterns & np.uint32(2**SHORT_NORM_SHIFT - 1)).any():

@@ -7,10 +7,12 @@ the same ones.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import constriction
 import numpy as np
+from numpy.typing import NDArray
 
 from ofediq.codec.message import Symbols
 from ofediq.codec.tables import PRECISION, Ints, frequencies
@@ -78,6 +80,18 @@ class Stack:
             symbols += np.int32(lowest)
         return symbols[:count]
 
+    def push_bytes(self, data: NDArray[np.uint8]) -> None:
+        """Push bytes at 8 bits each."""
+        if data.size:
+            self._coder.encode_reverse(data.astype(np.int32), _any_byte())
+
+    def pop_bytes(self, count: int) -> NDArray[np.uint8]:
+        """The inverse of `push_bytes`."""
+        if count == 0:
+            return np.zeros(0, np.uint8)
+        popped: Symbols = self._coder.decode(_any_byte(), count)
+        return popped.astype(np.uint8)
+
     @property
     def is_empty(self) -> bool:
         """Whether nothing is left: the last `pop` has used up every bit."""
@@ -95,6 +109,11 @@ def _group(count: int, alphabet: int) -> int:
     while alphabet ** (group + 1) <= min(_MOST_SYMBOLS, count // _LEAST_USE):
         group += 1
     return group
+
+
+@lru_cache(maxsize=1)
+def _any_byte() -> Any:
+    return _model(np.ones(256, np.int64), 1)
 
 
 def _model(weights: Ints, group: int) -> Any:
