@@ -1,0 +1,11 @@
+"""Compiled kernels for the built-in CNN and MLP: the federated window near the machine's limit.
+
+The C source is part of the package. It is compiled when first needed, with the C compiler that the machine has,
+and kept in the user's cache. Without a compiler, and with `OFEDIQ_NATIVE=0`, the simulator runs the same methods
+in JAX: same results up to rounding, only slower. `native_status()` says which of the two it is.
+"""
+
+from ofediq.simulation.native.library import native_status
+from ofediq.simulation.native.runner import native_runner
+
+__all__ = ["native_runner", "native_status"]

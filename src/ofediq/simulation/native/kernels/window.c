@@ -1,0 +1,302 @@
+/* One window of a federated method: what clients predict, and what the senders' updates add up to.
+ *
+ * Clients are outside and time is inside: a client's parameters, gradient and update stay in the cache of the core
+ * that works on it, and no array of all updates exists. Clients are cut into slots by their number alone; each slot
+ * is summed in order, and the slots are added in order, so that the result does not depend on the threads.
+ */
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cnn.h"
+#include "mlp.h"
+#include "quantizer.h"
+
+#define API __attribute__((visibility("default")))
+#define MAX_SLOTS 64
+#define MAX_THREADS 64
+#define CLIENTS_PER_SLOT 4
+
+enum { CNN = 0, MLP = 1 };
+
+struct model {
+    int32_t kind, count;    /* of model; how many numbers `shape` has */
+    const int32_t *shape;   /* CNN: height, width, filters, filters, classes; MLP: sizes */
+    int32_t regression;
+    float penalty;          /* l2: gradients get this times the parameters */
+};
+
+struct window {
+    struct model model;
+    int32_t steps, clients, threads;
+    int32_t moves;          /* senders take local steps */
+    float step_size;        /* of those */
+    int32_t levels;         /* 0: updates are sent as they are */
+    int64_t blocks;
+    uint32_t seed, step;
+    int64_t features;       /* numbers in a sample */
+    const float *params, *samples;
+    const void *targets;    /* int32 classes or float32 numbers */
+    const int32_t *order;   /* [steps][clients], negative: absent */
+    const uint8_t *sends;   /* [clients] */
+    const float *rates;     /* [clients] */
+    float *scratch;         /* `scratch_floats` of them */
+    double *losses, *errors; /* [slots][steps] */
+    float *total;           /* [dim] */
+};
+
+struct both { struct cnn cnn; struct mlp mlp; };
+
+static int make_network(const struct model *model, struct both *both, struct network *network) {
+    const int32_t *shape = model->shape;
+    if (model->kind == CNN)
+        return model->count == 5 && make_cnn(shape[0], shape[1], shape[2], shape[3], shape[4], &both->cnn, network);
+    return model->kind == MLP && make_mlp(shape, model->count, &both->mlp, network);
+}
+
+/* Everything starts at a cache line, and has a vector of room at its end. */
+INLINE size_t room(size_t floats) { return rounded_up(floats + LANES, CHANNELS); }
+
+struct shared {
+    const struct window *window;
+    struct network network;
+    int slots;
+    size_t slot_room;
+    float *inner, *packed, *sums, *threads; /* common model twice; [slots] sums; scratch of each thread */
+    size_t thread_room;
+    uint8_t used[MAX_SLOTS];
+    int threads_started;
+};
+
+struct worker { /* scratch of one thread */
+    float *own, *packed, *gradient, *sum, *update, *scales, *units, *cache, *outputs, *deltas;
+};
+
+static int slot_count(int clients) {
+    int slots = (clients + CLIENTS_PER_SLOT - 1) / CLIENTS_PER_SLOT;
+    return slots < MAX_SLOTS ? slots : MAX_SLOTS;
+}
+
+static size_t slot_floats(const struct network *n) { return room(n->inner > n->dim ? n->inner : n->dim); }
+
+static size_t take(float **at, float *base, size_t used, size_t floats) {
+    if (base) *at = base + used;
+    return used + room(floats);
+}
+
+/* Lays out the scratch of one thread from `base` on; returns its size. */
+static size_t lay_out(const struct network *n, float *base, struct worker *w) {
+    size_t used = 0;
+    used = take(&w->own, base, used, n->inner);
+    used = take(&w->packed, base, used, n->packed);
+    used = take(&w->gradient, base, used, n->inner);
+    used = take(&w->sum, base, used, n->inner);
+    used = take(&w->update, base, used, n->dim);
+    used = take(&w->scales, base, used, n->dim);
+    used = take(&w->units, base, used, n->dim);
+    used = take(&w->cache, base, used, n->cache);
+    used = take(&w->outputs, base, used, n->outputs);
+    return take(&w->deltas, base, used, n->outputs);
+}
+
+API int64_t scratch_floats(const struct model *model, int32_t clients, int32_t threads) {
+    struct both both;
+    struct network network;
+    struct worker worker;
+    if (!make_network(model, &both, &network)) return -1;
+    return (int64_t)(room(network.inner) + room(network.packed) + slot_count(clients) * slot_floats(&network) +
+                     threads * lay_out(&network, NULL, &worker));
+}
+
+API int64_t parameters(const struct model *model) {
+    struct both both;
+    struct network network;
+    return make_network(model, &both, &network) ? (int64_t)network.dim : -1;
+}
+
+API int32_t slots_of(int32_t clients) { return slot_count(clients); }
+
+/* Loss and error of one sample, and the derivatives by the outputs times `factor`. */
+static void head(const struct window *w, int outputs, const float *out, int32_t row, float factor, double *loss,
+                 double *error, float *deltas) {
+    if (w->model.regression) {
+        float residual = out[0] - ((const float *)w->targets)[row];
+        *loss = *error = residual * residual;
+        deltas[0] = 2 * residual * factor;
+        return;
+    }
+    int32_t target = ((const int32_t *)w->targets)[row];
+    int best = 0;
+    for (int c = 1; c < outputs; c++)
+        if (out[c] > out[best]) best = c;
+    float total = 0;
+    for (int c = 0; c < outputs; c++) total += deltas[c] = expf(out[c] - out[best]);
+    int known = target >= 0 && target < outputs;
+    *loss = logf(total) - (known ? out[target] - out[best] : 0);
+    *error = best != target;
+    for (int c = 0; c < outputs; c++) deltas[c] = (deltas[c] / total - (c == target)) * factor;
+}
+
+/* One more step of a sender that moves: sum += gradient at its own model, which then takes a step. */
+static void move(const struct shared *s, struct worker *t, int32_t row, int last, int *moved) {
+    const struct window *w = s->window;
+    const struct network *n = &s->network;
+    const float *sample = w->samples + (size_t)row * w->features, *at = *moved ? t->own : s->inner;
+    double loss, error;
+    if (*moved) {
+        n->pack(n->shape, t->own, t->packed);
+        n->forward(n->shape, t->own, t->packed, sample, t->cache, 1, t->outputs);
+        head(w, n->outputs, t->outputs, row, 1, &loss, &error, t->deltas);
+    }
+    memset(t->gradient, 0, n->inner * sizeof(float));
+    n->backward(n->shape, at, sample, t->cache, t->deltas, t->gradient);
+    if (w->model.penalty != 0) add_scaled(t->gradient, w->model.penalty, at, n->inner);
+    for (size_t i = 0; i < n->inner; i += LANES) {
+        vec gradient = load(t->gradient + i);
+        store(t->sum + i, load(t->sum + i) + gradient);
+        if (!last) store(t->own + i, load(at + i) - w->step_size * gradient);
+    }
+    *moved = 1;
+}
+
+/* total += what the server receives of the update in `t->sum`. */
+static void send(const struct shared *s, struct worker *t, int client, float *total) {
+    const struct window *w = s->window;
+    const struct network *n = &s->network;
+    vec rate = spread(w->rates[client]);
+    if (!w->levels) {
+        for (size_t i = 0; i < n->inner; i += LANES) store(total + i, load(total + i) + load(t->sum + i) / rate);
+        return;
+    }
+    for (size_t i = 0; i < n->inner; i += LANES) store(t->sum + i, load(t->sum + i) / rate);
+    n->export_flat(n->shape, t->sum, t->update);
+    memset(t->update + n->dim, 0, LANES * sizeof(float));
+    struct quantizer quantizer = {(int64_t)n->dim, w->blocks, w->levels};
+    uint32_t key[2];
+    round_key(w->seed, w->step, (uint32_t)client, key);
+    add_quantized(&quantizer, t->update, key, t->scales, t->units, total);
+}
+
+/* All steps of one client; returns by how much the penalty's gradient at the common model is still to be added. */
+static float run_client(struct shared *s, struct worker *t, int client, double *losses, double *errors,
+                        float *total) {
+    const struct window *w = s->window;
+    const struct network *n = &s->network;
+    int sends = w->sends[client], moves = w->moves && w->steps > 1, direct = !moves && !w->levels, moved = 0;
+    float factor = direct && sends ? 1 / w->rates[client] : 1, weight = 0;
+    if (sends && !direct) memset(t->sum, 0, n->inner * sizeof(float));
+    for (int step = 0; step < w->steps; step++) {
+        int32_t row = w->order[(size_t)step * w->clients + client];
+        if (row < 0) continue;
+        const float *sample = w->samples + (size_t)row * w->features;
+        double loss, error;
+        n->forward(n->shape, s->inner, s->packed, sample, t->cache, sends, t->outputs);
+        head(w, n->outputs, t->outputs, row, factor, &loss, &error, t->deltas);
+        losses[step] += loss;
+        errors[step] += error;
+        if (!sends) continue;
+        if (moves) {
+            move(s, t, row, step + 1 == w->steps, &moved);
+        } else {
+            n->backward(n->shape, s->inner, sample, t->cache, t->deltas, direct ? total : t->sum);
+            weight += factor;
+        }
+    }
+    if (!sends || direct) return weight;
+    if (w->model.penalty != 0 && weight != 0) add_scaled(t->sum, w->model.penalty * weight, s->inner, n->inner);
+    send(s, t, client, total);
+    return 0;
+}
+
+static void run_slot(struct shared *s, struct worker *t, int slot) {
+    const struct window *w = s->window;
+    int begin = (int)((int64_t)slot * w->clients / s->slots), end = (int)((int64_t)(slot + 1) * w->clients / s->slots);
+    double *losses = w->losses + (size_t)slot * w->steps, *errors = w->errors + (size_t)slot * w->steps;
+    float *total = s->sums + slot * s->slot_room, weight = 0;
+    memset(losses, 0, w->steps * sizeof(double));
+    memset(errors, 0, w->steps * sizeof(double));
+    s->used[slot] = 0;
+    for (int client = begin; client < end; client++) s->used[slot] |= w->sends[client] != 0;
+    if (s->used[slot]) memset(total, 0, s->slot_room * sizeof(float));
+    for (int client = begin; client < end; client++) weight += run_client(s, t, client, losses, errors, total);
+    if (w->model.penalty != 0 && weight != 0)
+        add_scaled(total, w->model.penalty * weight, s->inner, s->network.inner);
+}
+
+/* Sums of all slots, in their order, for some of the coordinates; the result is in the first slot. */
+enum { SPAN = 2048 };
+
+static void add_slots(struct shared *s, struct worker *t, int part) {
+    (void)t;
+    size_t begin = (size_t)part * SPAN, end = begin + SPAN < s->slot_room ? begin + SPAN : s->slot_room;
+    float *first = s->sums;
+    if (!s->used[0]) memset(first + begin, 0, (end - begin) * sizeof(float));
+    for (int slot = 1; slot < s->slots; slot++) {
+        if (!s->used[slot]) continue;
+        const float *other = s->sums + slot * s->slot_room;
+        for (size_t i = begin; i < end; i += LANES) store(first + i, load(first + i) + load(other + i));
+    }
+}
+
+/* `task(0 .. count)` over the threads, whoever is free takes the next. */
+struct crew {
+    struct shared *shared;
+    void (*task)(struct shared *, struct worker *, int);
+    int count;
+    atomic_int next, index;
+};
+
+static void *work(void *argument) {
+    struct crew *crew = argument;
+    struct shared *s = crew->shared;
+    struct worker worker;
+    lay_out(&s->network, s->threads + atomic_fetch_add(&crew->index, 1) * s->thread_room, &worker);
+    for (int task; (task = atomic_fetch_add(&crew->next, 1)) < crew->count;) crew->task(s, &worker, task);
+    return NULL;
+}
+
+static void run_all(struct shared *s, void (*task)(struct shared *, struct worker *, int), int count) {
+    struct crew crew = {s, task, count, 0, 0};
+    pthread_t threads[MAX_THREADS];
+    int wanted = s->window->threads < count ? s->window->threads : count, started = 0;
+    /* Where no thread can be made, this one does all the work. */
+    while (started + 1 < wanted && !pthread_create(&threads[started], NULL, work, &crew)) started++;
+    work(&crew);
+    for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
+}
+
+/* Returns 0, or 1 if the arguments cannot be run. */
+API int32_t run_window(const struct window *w) {
+    struct both both;
+    struct shared s = {.window = w};
+    struct worker worker;
+    if (!make_network(&w->model, &both, &s.network)) return 1;
+    if (w->threads < 1 || w->threads > MAX_THREADS || w->steps < 1 || w->clients < 1) return 1;
+    if (w->levels < 0 || (w->levels && (w->blocks < 1 || w->blocks > (int64_t)s.network.dim))) return 1;
+    const struct network *n = &s.network;
+    s.slots = slot_count(w->clients);
+    s.slot_room = slot_floats(n);
+    s.inner = w->scratch;
+    s.packed = s.inner + room(n->inner);
+    s.sums = s.packed + room(n->packed);
+    s.threads = s.sums + s.slots * s.slot_room;
+    s.thread_room = lay_out(n, NULL, &worker);
+    n->import_flat(n->shape, w->params, s.inner);
+    n->pack(n->shape, s.inner, s.packed);
+    run_all(&s, run_slot, s.slots);
+    run_all(&s, add_slots, (int)((s.slot_room + SPAN - 1) / SPAN));
+    if (w->levels)
+        memcpy(w->total, s.sums, n->dim * sizeof(float));
+    else
+        n->export_flat(n->shape, s.sums, w->total);
+    return 0;
+}
+
+/* The quantiser alone: total += what is decoded from `update` of `client`. Arrays have 16 floats of room. */
+API void quantize_add(const float *update, int64_t dim, int32_t levels, int64_t blocks, uint32_t seed, uint32_t step,
+                      uint32_t client, float *scales, float *units, float *total) {
+    struct quantizer quantizer = {dim, blocks, levels};
+    uint32_t key[2];
+    round_key(seed, step, client, key);
+    add_quantized(&quantizer, update, key, scales, units, total);
+}

@@ -1,0 +1,142 @@
+"""`topologies.federated` with compiled kernels: a plain loop over windows, with the method's own server rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from ofediq.codec import packed_payload_bytes
+from ofediq.methods import Method
+from ofediq.methods.compress import Identity, Quantize
+from ofediq.methods.local import Hold, Ogd
+from ofediq.methods.mirror import Euclidean
+from ofediq.methods.server import Descend
+from ofediq.models import Model
+from ofediq.simulation.native import library
+from ofediq.simulation.native.window import Kernels, Rules, supports
+from ofediq.simulation.sums import Pool
+from ofediq.simulation.topologies import Block, Carry, Records
+
+Apply = Callable[[Any, Any, Any], tuple[Any, Any]]
+"""(model, sum, state) -> (next model, next state)."""
+
+
+def native_runner(method: Method, model: Model, mesh: Any) -> NativeRunner | None:
+    """What runs blocks of this method's windows in compiled code, or None where that is not possible.
+
+    It takes federated methods with the built-in CNN and MLP, whose clients hold still or descend, and send their
+    updates as they are or quantised and packed; on a CPU, without a mesh.
+    """
+    rules = _rules(method)
+    if rules is None or mesh is not None or not supports(model) or jax.default_backend() != "cpu":
+        return None
+    try:
+        library.load()
+    except library.UnavailableError:
+        return None
+    return NativeRunner(rules, _server(method))
+
+
+class NativeRunner:
+    """Called like `topologies.federated`; keeps its working memory from block to block of one run."""
+
+    def __init__(self, rules: Rules, server: Callable[[int], Apply]) -> None:
+        self._rules = rules
+        self._server = server
+        self._kernels: Kernels | None = None
+
+    def __call__(
+        self,
+        method: Method,
+        model: Any,
+        clients: int,
+        mesh: Any,
+        carry: Carry,
+        pool: Pool,
+        ids: jax.Array,
+        seed: Any,
+        block: Block,
+    ) -> tuple[Carry, Records]:
+        """A block of windows: next state and records."""
+        if self._kernels is None:
+            self._kernels = Kernels(model, np.asarray(pool.x), np.asarray(pool.y))
+        params, state = np.asarray(carry[0]), carry[1]
+        apply, rates, bits = self._server(clients), method.participation.rates(clients), _bits(method, model)
+        numbers, records = np.asarray(ids), []
+        with np.errstate(all="ignore"):  # as in JAX, a run that diverges does so in silence; its result tells
+            for order, step, transmit in zip(*(np.asarray(field) for field in block), strict=True):
+                sends = _senders(method, numbers, clients, int(seed), int(step), order) & bool(transmit)
+                sums = self._kernels.run(params, order, sends, rates, self._rules, int(seed), int(step))
+                count = int(sends.sum())
+                records.append((sums.loss + _penalty(model, params, order), sums.error, count, bits * count))
+                if count:  # an empty round leaves model and state alone
+                    params, state = apply(params, sums.total, state)
+        fields: Any = (np.asarray(field) for field in zip(*records, strict=True))
+        return (jnp.asarray(params), state), Records(*fields)
+
+
+def _rules(method: Method) -> Rules | None:
+    """The method in the kernels' numbers, or None if they do not know one of its pieces."""
+    local, compress = method.local, method.compress
+    if method.topology != "federated":
+        return None
+    if local == Hold():
+        rules = Rules()
+    elif isinstance(local, Ogd) and local == Ogd(local.step_size, Euclidean()):
+        rules = Rules(moves=True, step_size=local.step_size)
+    else:
+        return None
+    if compress == Identity():
+        return rules
+    if isinstance(compress, Quantize) and compress == Quantize(compress.levels, compress.blocks, "packed"):
+        return rules._replace(levels=compress.levels, blocks=compress.blocks)
+    return None
+
+
+def _penalty(model: Any, params: npt.NDArray[np.float32], order: npt.NDArray[np.int32]) -> Any:
+    """l2 / 2 ||w||^2 for each client that is there, at each step."""
+    return model.l2 / 2 * float(params @ params) * (order >= 0).sum(1) if model.l2 else 0.0
+
+
+def _bits(method: Method, model: Model) -> float:
+    """Bits of one payload."""
+    if isinstance(method.compress, Quantize):
+        return 8.0 * packed_payload_bytes(model.dim, method.compress.levels, method.compress.blocks)
+    return method.compress.formula_bits(model.dim)
+
+
+def _senders(
+    method: Method,
+    ids: npt.NDArray[np.int32],
+    clients: int,
+    seed: int,
+    step: int,
+    order: npt.NDArray[np.int32],
+) -> npt.NDArray[np.bool_]:
+    """Who sends at `step`: those chosen who had a sample in the window."""
+    seen = np.logical_or.reduce(order >= 0)
+    if not method.participation.everyone:
+        seen &= np.asarray(method.participation.active(seed, step, ids, clients))
+    return np.asarray(seen)
+
+
+def _server(method: Method) -> Callable[[int], Apply]:
+    """The method's server rule for K clients: in NumPy where that is quick, else compiled once by JAX."""
+    rule = method.server
+    if type(rule) is Descend:
+        return lambda clients: lambda params, total, state: rule.apply(params, total, clients, state)
+    compiled = jax.jit(rule.apply, static_argnums=2)
+
+    def with_jax(clients: int) -> Apply:
+        def apply(params: Any, total: Any, state: Any) -> tuple[Any, Any]:
+            moved, state = compiled(params, total, clients, state)
+            return np.asarray(moved), state
+
+        return apply
+
+    return with_jax

@@ -1,0 +1,265 @@
+"""One window through the compiled library: arrays in, sums out, everything checked before C sees it."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import c_float, c_int32, c_int64, c_uint32, c_void_p
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ofediq.errors import InputError, require_integer
+from ofediq.models.base import LayeredModel
+from ofediq.models.cnn import Cnn
+from ofediq.models.mlp import Mlp
+from ofediq.simulation.native import library
+
+THREADS = "OFEDIQ_THREADS"
+"""How many threads to use; by default one for each core that this process may run on."""
+
+_MOST_THREADS = 64
+_ALIGN = 64
+_ROOM = 16  # floats that a kernel may touch past the end of a vector
+
+
+class _Model(ctypes.Structure):
+    _fields_ = [
+        ("kind", c_int32),
+        ("count", c_int32),
+        ("shape", c_void_p),
+        ("regression", c_int32),
+        ("penalty", c_float),
+    ]
+
+
+class _Window(ctypes.Structure):
+    _fields_ = [
+        ("model", _Model),
+        ("steps", c_int32),
+        ("clients", c_int32),
+        ("threads", c_int32),
+        ("moves", c_int32),
+        ("step_size", c_float),
+        ("levels", c_int32),
+        ("blocks", c_int64),
+        ("seed", c_uint32),
+        ("step", c_uint32),
+        ("features", c_int64),
+        ("params", c_void_p),
+        ("samples", c_void_p),
+        ("targets", c_void_p),
+        ("order", c_void_p),
+        ("sends", c_void_p),
+        ("rates", c_void_p),
+        ("scratch", c_void_p),
+        ("losses", c_void_p),
+        ("errors", c_void_p),
+        ("total", c_void_p),
+    ]
+
+
+class Rules(NamedTuple):
+    """What the senders do, in numbers.
+
+    Attributes:
+        moves: whether they take local steps inside a window.
+        step_size: of those.
+        levels: s of the quantiser; 0 to send updates as they are.
+        blocks: b.
+    """
+
+    moves: bool = False
+    step_size: float = 0.0
+    levels: int = 0
+    blocks: int = 0
+
+
+class WindowSums(NamedTuple):
+    """Sums over the clients: losses and errors at each step, [L], and the senders' updates, [dim]."""
+
+    loss: npt.NDArray[np.float64]
+    error: npt.NDArray[np.float64]
+    total: npt.NDArray[np.float32]
+
+
+@dataclass
+class Kernels:
+    """The compiled window of one model, with the memory that it works in.
+
+    Attributes:
+        model: a `Cnn` or `Mlp` that `supports` accepts.
+        samples: float32 [n, ...].
+        targets: int32 or float32 [n].
+        threads: how many; the result does not depend on it.
+    """
+
+    model: Cnn | Mlp
+    samples: npt.NDArray[np.float32]
+    targets: npt.NDArray[Any]
+    threads: int = field(default_factory=lambda: thread_count())
+
+    def __post_init__(self) -> None:
+        self._library = library.load()
+        regression = self.model.task == "regression"
+        self.samples = np.ascontiguousarray(self.samples, np.float32)
+        self.targets = np.ascontiguousarray(self.targets, np.float32 if regression else np.int32)
+        count = len(self.samples)
+        features = self.samples.size // max(count, 1)
+        if count == 0 or features != _features(self.model) or self.targets.shape != (count,):
+            raise InputError(
+                f"`samples` must be {_features(self.model)} numbers each with one target, "
+                f"got {list(self.samples.shape)} and {list(self.targets.shape)}"
+            )
+        self._shape = _shape(self.model)
+        self._spec = _spec(self.model, self._shape)
+        self._scratch = np.empty(0, np.float32)
+
+    def run(
+        self,
+        params: npt.NDArray[np.float32],
+        order: npt.NDArray[np.int32],
+        sends: npt.NDArray[np.bool_],
+        rates: npt.NDArray[np.float32],
+        rules: Rules,
+        seed: int,
+        step: int,
+    ) -> WindowSums:
+        """Losses, errors and the sum of what the senders send over one window.
+
+        Args:
+            params: the common model.
+            order: [L, K] the sample of each client at each step; negative is none.
+            sends: [K] who sends at the window's end.
+            rates: [K] p_k, by which updates are divided.
+            rules: what the senders do.
+            seed: of the quantiser's draws.
+            step: the window's last step, counted from 1.
+        """
+        steps, clients = order.shape
+        params, order = np.ascontiguousarray(params, np.float32), np.ascontiguousarray(order, np.int32)
+        who, rates = np.ascontiguousarray(sends, np.uint8), np.ascontiguousarray(rates, np.float32)
+        self._check(params, order, who, rates, rules)
+        slots = self._library.slots_of(c_int32(clients))
+        losses, errors = np.empty((slots, steps)), np.empty((slots, steps))
+        total = np.empty(self.model.dim, np.float32)
+        window = _Window(
+            self._spec,
+            steps,
+            clients,
+            self.threads,
+            rules.moves,
+            rules.step_size,
+            rules.levels,
+            rules.blocks,
+            seed,
+            step & 0xFFFFFFFF,
+            self.samples[0].size,
+            *(_at(array) for array in (params, self.samples, self.targets, order, who, rates)),
+            self._workplace(clients),
+            *(_at(array) for array in (losses, errors, total)),
+        )
+        if self._library.run_window(ctypes.byref(window)):
+            raise InputError(f"`rules` cannot be run by the compiled kernels: {rules}")
+        return WindowSums(losses.sum(0), errors.sum(0), total)
+
+    def _check(
+        self,
+        params: npt.NDArray[np.float32],
+        order: npt.NDArray[np.int32],
+        who: npt.NDArray[np.uint8],
+        rates: npt.NDArray[np.float32],
+        rules: Rules,
+    ) -> None:
+        """Refuse whatever could lead C out of its arrays."""
+        clients = order.shape[1]
+        if params.shape != (self.model.dim,):
+            raise InputError(f"`params` must be {self.model.dim} numbers, got shape {list(params.shape)}")
+        if who.shape != (clients,) or rates.shape != (clients,):
+            raise InputError(f"`sends` and `rates` must have {clients} entries, one per client")
+        if order.size == 0 or order.max() >= len(self.samples):
+            raise InputError(f"`order` must hold indices below {len(self.samples)} or negative ones")
+        if rules.levels:
+            require_integer("levels", rules.levels, 1, 2**15)
+            require_integer("blocks", rules.blocks, 1, self.model.dim)
+        require_integer("threads", self.threads, 1, _MOST_THREADS)
+
+    def _workplace(self, clients: int) -> int:
+        """The address of enough aligned memory, kept between windows: fresh pages would cost more than sums."""
+        needed = _floats(self._library, self._spec, clients, self.threads)
+        if self._scratch.size < needed + _ALIGN // 4:
+            self._scratch = np.empty(needed + _ALIGN // 4, np.float32)
+        return -(-self._scratch.ctypes.data // _ALIGN) * _ALIGN
+
+
+def supports(model: object) -> bool:
+    """Whether the kernels can run `model`.
+
+    >>> from ofediq import models
+    >>> supports(models.softmax(64, 10))
+    False
+    """
+    if type(model) is Cnn:
+        return all(filters % 16 == 0 for filters in model.filters) and min(model.height, model.width) >= 10
+    return type(model) is Mlp and len(model.sizes) <= 17
+
+
+def quantized(
+    update: npt.NDArray[np.float32], levels: int, blocks: int, seed: int, step: int, client: int
+) -> npt.NDArray[np.float32]:
+    """What the server decodes from `update`, by the kernels' quantiser; equal to `codec.quantize`."""
+    dim = require_integer("dim", update.size, 1)
+    require_integer("blocks", blocks, 1, dim)
+    require_integer("levels", levels, 1, 2**15)
+    padded, scales, units, total = np.zeros((4, dim + 2 * _ROOM), np.float32)
+    padded[:dim] = update
+    library.load().quantize_add(
+        _at(padded),
+        c_int64(dim),
+        c_int32(levels),
+        c_int64(blocks),
+        c_uint32(seed),
+        c_uint32(step),
+        c_uint32(client),
+        _at(scales),
+        _at(units),
+        _at(total),
+    )
+    return total[:dim]
+
+
+def thread_count() -> int:
+    """`$OFEDIQ_THREADS`, or the number of cores that this process may use."""
+    chosen = os.environ.get(THREADS, "")
+    if chosen:
+        if not chosen.isdecimal():
+            raise InputError(f"`{THREADS}` must be an integer >= 1, got {chosen!r}")
+        return require_integer(THREADS, int(chosen), 1, _MOST_THREADS)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, _MOST_THREADS)
+
+
+def _shape(model: Cnn | Mlp) -> npt.NDArray[np.int32]:
+    if isinstance(model, Cnn):
+        return np.array([model.height, model.width, *model.filters, model.classes], np.int32)
+    return np.array(model.sizes, np.int32)
+
+
+def _features(model: Cnn | Mlp) -> int:
+    return model.height * model.width if isinstance(model, Cnn) else model.sizes[0]
+
+
+def _spec(model: LayeredModel, shape: npt.NDArray[np.int32]) -> _Model:
+    kind = 0 if isinstance(model, Cnn) else 1
+    return _Model(kind, len(shape), _at(shape), model.task == "regression", model.l2)
+
+
+def _floats(lib: ctypes.CDLL, spec: _Model, clients: int, threads: int) -> int:
+    lib.scratch_floats.restype = c_int64
+    return int(lib.scratch_floats(ctypes.byref(spec), c_int32(clients), c_int32(threads)))
+
+
+def _at(array: npt.NDArray[Any]) -> c_void_p:
+    return c_void_p(array.ctypes.data)
