@@ -61,10 +61,10 @@ def hindsight(
     else:
         params = _best_seen(model, stream, weights, start, passes).astype(np.float64)
     losses, squared, gradient = _at(model, stream, weights, params)
-    norm = float(np.linalg.norm(gradient)) / weights.sum()
+    norm = float(np.linalg.norm(gradient) / weights.sum())
     by_step = np.where(stream.order >= 0, losses[np.maximum(stream.order, 0)], 0.0).sum(1)
     heterogeneity = float(weights @ squared / weights.sum())
-    return Comparator(params, by_step, heterogeneity, norm, exact=model.convex and norm <= 2 * tolerance)
+    return Comparator(params, by_step, heterogeneity, norm, exact=bool(model.convex and norm <= 2 * tolerance))
 
 
 def _minimise(

@@ -1,0 +1,92 @@
+"""The same run on one device, on several, and on several processes."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from ofediq.errors import InputError
+from ofediq.simulation import client_mesh, join_processes
+
+PREAMBLE = """
+import sys
+import jax
+import numpy as np
+from ofediq import methods, models, streams
+from ofediq.simulation import client_mesh, join_processes, simulate
+
+METHODS = [methods.fedogd(0.1), methods.ofediq(0.4, 3, 14, step_size=0.1), methods.ofediq(0.6, 3, 14, period=4),
+           methods.ofedavg(0.3, 0.1, preset="authors")]
+
+def runs(mesh):
+    stream = streams.partition(streams.load("digits"), clients=10, steps=13, seed=1)  # 10 does not divide by 4
+    return [simulate(method, stream, models.softmax(64, 10), seed=2, mesh=mesh) for method in METHODS]
+
+def show(results):
+    for result in results:
+        print(*result.params[::13], *result.loss, *result.senders, *result.bits_wire, flush=True)
+"""
+
+DEVICES = """
+jax.config.update("jax_num_cpu_devices", 4)
+for mesh in (None, client_mesh(1), client_mesh(2), client_mesh(4)):
+    show(runs(mesh))
+"""
+
+PROCESS = """
+join_processes(sys.argv[1], 2, int(sys.argv[2]))
+assert len(jax.devices()) == 2
+results = runs(client_mesh())
+if jax.process_index() == 0:
+    show(results)
+"""
+
+
+def numbers(output: str) -> list[np.ndarray[tuple[int, ...], np.dtype[np.float64]]]:
+    return [np.array(line.split(), float) for line in output.splitlines() if line[:1] != "["]  # Gloo greets
+
+
+def start(code: str, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", PREAMBLE + code, *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_one_two_and_four_devices_and_two_processes_agree() -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    devices = start(DEVICES)
+    processes = [start(PROCESS, address, str(index)) for index in range(2)]
+    try:
+        outputs = [process.communicate(timeout=240) for process in (devices, *processes)]
+    finally:
+        for process in (devices, *processes):
+            process.kill()
+    for _, errors in outputs:
+        assert "Traceback" not in errors, errors
+    expected, *others = np.array_split(np.arange(16), 4)
+    lines = numbers(outputs[0][0])
+    assert len(lines) == 16
+    for mesh in others:
+        for one, other in zip(expected, mesh, strict=True):
+            np.testing.assert_allclose(lines[other], lines[one], rtol=1e-4, atol=1e-6)
+    joined = numbers(outputs[1][0])
+    assert len(joined) == 4
+    for one, line in zip(expected, joined, strict=True):
+        np.testing.assert_allclose(line, lines[one], rtol=1e-4, atol=1e-6)
+
+
+def test_more_devices_than_there_are() -> None:
+    with pytest.raises(InputError, match="`devices` must be at most 1, the devices that JAX found, got 99"):
+        client_mesh(99)
+
+
+def test_bad_process_arguments() -> None:
+    with pytest.raises(InputError, match="`index` must be an integer from 0 to 1, got 2"):
+        join_processes("127.0.0.1:9000", 2, 2)
+    with pytest.raises(InputError, match="`coordinator` must be host:port, got 'here'"):
+        join_processes("here", 2, 0)
