@@ -1,0 +1,98 @@
+"""Hostile frames: valid ones, damaged in every way that a bug or an attacker could damage them."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import numpy as np
+
+from ofediq.codec import HEADER_BYTES, Coding, decode, encode, quantize
+from ofediq.errors import WireError
+
+MAX_DIM = 5000
+"""The limit of the receiver under attack."""
+
+CODINGS: tuple[Coding, ...] = ("raw", "packed", "entropy")
+
+# Offset and format of each header field, without the checksum.
+FIELDS = (
+    (0, "H"),
+    (2, "B"),
+    (3, "B"),
+    (4, "H"),
+    (6, "B"),
+    (7, "B"),
+    (8, "I"),
+    (12, "I"),
+    (16, "Q"),
+    (24, "I"),
+)
+
+
+def frames() -> list[bytes]:
+    """Frames of all codings: one coordinate and thousands, few levels and many, zero blocks, both kinds of norms."""
+    rng = np.random.default_rng(0)
+    made = []
+    for dim, levels, blocks in ((1, 1, 1), (40, 2**15, 3), (200, 3, 20), (1000, 1, 1), (4000, 17, 130)):
+        values = rng.standard_normal(dim) * (np.arange(dim) % 97 > 30)
+        for norm_bits in (16, 32):
+            message = quantize(
+                values, levels=levels, blocks=blocks, rng=1, norm_bits=norm_bits, step=9, client=4
+            )
+            made += [encode(message, coding) for coding in CODINGS]
+    return made
+
+
+def sealed(frame: bytes) -> bytes:
+    """The frame with a checksum that fits, as an attacker would send it."""
+    if len(frame) < HEADER_BYTES:
+        return frame
+    head, payload = frame[: HEADER_BYTES - 4], frame[HEADER_BYTES:]
+    return head + struct.pack("<I", zlib.crc32(payload, zlib.crc32(head))) + payload
+
+
+def mutated(frame: bytes, rng: np.random.Generator) -> bytes:
+    """`frame` with one to four random changes; three times out of four the checksum fits again."""
+    data = bytearray(frame)
+    for _ in range(int(rng.integers(1, 5))):
+        _change(data, rng)
+    return sealed(bytes(data)) if rng.random() < 0.75 else bytes(data)
+
+
+def outcome(data: bytes) -> str:
+    """`refused` or `accepted`. Other exceptions go through, and an accepted message must keep all promises."""
+    try:
+        message = decode(data, max_dim=MAX_DIM)
+    except WireError:
+        return "refused"
+    assert message.dim <= MAX_DIM
+    assert np.isfinite(message.dequantize()).all()
+    coding: Coding = "raw" if message.is_raw else "packed"
+    again = encode(message, coding)
+    assert decode(again, max_dim=MAX_DIM) == message
+    if data[3] & 0x0F != CODINGS.index("entropy"):
+        assert again == data, "two frames for one message"
+    return "accepted"
+
+
+def _change(data: bytearray, rng: np.random.Generator) -> None:
+    kind = int(rng.integers(8))
+    position = int(rng.integers(len(data))) if data else 0
+    if kind == 0 and len(data) >= HEADER_BYTES:  # a header field takes another value, often an extreme one
+        offset, code = FIELDS[int(rng.integers(len(FIELDS)))]
+        largest = 256 ** struct.calcsize("<" + code) - 1
+        value = int(rng.choice([0, 1, 2, 3, 255, 4999, 5000, 5001, 2**15, 2**16, 2**31, 2**32 - 1, 2**63]))
+        struct.pack_into("<" + code, data, offset, min(value, largest))
+    elif kind == 1:  # the end is missing
+        del data[position:]
+    elif kind == 2:  # something follows
+        data += rng.bytes(int(rng.integers(1, 9)))
+    elif kind == 3 and data:  # a stretch is repeated or lost
+        stretch = data[position : position + int(rng.integers(1, 33))]
+        data[position : position + int(rng.integers(33))] = stretch
+    elif kind == 4 and data:  # a stretch of one value
+        data[position : position + int(rng.integers(1, 9))] = bytes([int(rng.choice([0, 127, 128, 255]))] * 8)
+    elif data:  # one to eight bits flip
+        for _ in range(int(rng.integers(1, 9))):
+            data[int(rng.integers(len(data)))] ^= 1 << int(rng.integers(8))
