@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from ofediq.codec import block_norms, short_norms, signed_symbols, symbol_values
+from ofediq.codec import block_norms, short_norms, signed_symbols, stochastic_levels, symbol_values
 from ofediq.randomness import Purpose, stream_key, uniform
 
 ROWS = np.random.default_rng(0).standard_normal((700, 45)).astype(np.float32)
@@ -26,6 +26,11 @@ def test_symbols_and_values_have_the_same_bits_inside_jit(levels: int) -> None:
     expected = signed_symbols(ROWS, norms, DRAWS, levels)
     np.testing.assert_array_equal(np.asarray(symbols), expected)
     np.testing.assert_array_equal(np.asarray(values), symbol_values(expected, norms, levels))
+
+
+def test_rounding_errors_above_the_last_level_stay_on_it() -> None:
+    above = np.nextafter(np.float32(3), np.float32(4), dtype=np.float32)
+    assert stochastic_levels(np.array([above]), np.array([2**-24], np.float32), levels=3).tolist() == [3]
 
 
 def test_norms_inside_jit_agree_to_rounding() -> None:

@@ -54,6 +54,16 @@ def test_each_code_stands_for_one_message_only(dim: int, levels: int) -> None:
         unpack(b"\xff" * size, 255, dim, levels)
 
 
+def test_a_group_beyond_its_largest_number_is_refused() -> None:
+    # 40 digits of base 3 make one number below Y = 3^40. Its lowest 4 bytes go first, the rest is below R.
+    rest = -(-(3**40) // 2**32) - 1
+    last = rest.to_bytes(4, "little")
+    assert (rest << 32) + 2**32 - 1 >= 3**40 > rest << 32
+    with pytest.raises(WireError, match="a group of symbols is out of range"):
+        unpack(b"\xff" * 4 + last[:-1], last[-1], 40, 1)
+    unpack(bytes(4) + last[:-1], last[-1], 40, 1)
+
+
 def test_all_codes_of_a_short_message_are_distinct() -> None:
     seen = {
         pack(np.array([a, b, c], np.int32), 1) for a in (-1, 0, 1) for b in (-1, 0, 1) for c in (-1, 0, 1)

@@ -48,6 +48,15 @@ def test_symbols_come_back_and_leave_nothing(weights: list[int], count: int, low
     assert received.is_empty
 
 
+def test_the_padding_of_the_last_group_is_checked() -> None:
+    weights, stack = np.array([0, 5, 1]), Stack()
+    stack.push(
+        np.full(202, 2, np.int32), weights
+    )  # 201 symbols in pairs would be padded with the likeliest, 1
+    with pytest.raises(WireError, match="padding"):
+        Stack(stack.to_bytes()).pop(201, weights)
+
+
 @pytest.mark.parametrize("shares", [(0.9, 0.05, 0.05), (0.5, 0.2, 0.2, 0.05, 0.05), tuple([1 / 27] * 27)])
 def test_the_code_is_as_short_as_the_entropy(shares: tuple[float, ...]) -> None:
     count = 40_000

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ofediq.codec import HEADER_BYTES, Coding, Message, WireError, decode, encode, quantize
+from ofediq.codec.entropy import encode_entropy
+from ofediq.codec.stack import Stack
 from ofediq.errors import InputError
 
 from .mutations import FIELDS, MAX_DIM, frames, mutated, outcome, sealed
@@ -172,6 +174,34 @@ def test_symbols_in_a_block_of_norm_zero_are_refused() -> None:
     frame = small("packed")
     with pytest.raises(WireError, match="`symbols` must be 0 in a block of norm 0"):
         decode(sealed(frame[:32] + bytes(4) + frame[36:]))
+
+
+def forged_norm(lowest: int, norm_class: int, classes: int) -> bytes:
+    """An entropy frame of 300 zeros in one block, whose norm has the given class and is 0 in its other bytes."""
+    stack = Stack()
+    stack.push_bytes(np.zeros(3, np.uint8))
+    stack.push(np.array([norm_class], np.int32), np.ones(classes, np.int64))
+    table = bytes([classes - 1]) + b"\xff" * classes
+    header = encode(quantize(np.ones(300), levels=3, blocks=1, rng=0), "entropy")[:HEADER_BYTES]
+    return sealed(header + bytes([lowest]) + table + b"\x00\xff" + stack.to_bytes())
+
+
+def test_forged_norm_classes_are_refused() -> None:
+    assert decode(forged_norm(0x3F, 1, 2)).norms.tolist() == [0.5]  # 0x3f000000, so the forger's tools work
+    with pytest.raises(WireError, match="norm 0 is announced as nonzero"):
+        decode(forged_norm(0, 1, 2))
+    with pytest.raises(WireError, match="beyond the last one"):
+        decode(forged_norm(255, 2, 3))
+    with pytest.raises(WireError, match="`norms` must lie in"):
+        decode(forged_norm(0xC0, 1, 2))  # -2.0
+
+
+def test_an_entropy_frame_that_is_not_smaller_is_refused() -> None:
+    message = quantize([1.0, 2.0, 3.0], levels=3, blocks=1, rng=0)
+    frame = with_field(encode(message, "packed"), 2, 2)  # coding: entropy
+    header = with_field(frame, 4, 0)[:HEADER_BYTES]  # tail: none
+    with pytest.raises(WireError, match="not smaller than the packed one"):
+        decode(sealed(header + encode_entropy(message)))
 
 
 @pytest.mark.parametrize("coding", ["raw", "packed", "entropy"])
