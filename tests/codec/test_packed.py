@@ -55,13 +55,14 @@ def test_each_code_stands_for_one_message_only(dim: int, levels: int) -> None:
 
 
 def test_a_group_beyond_its_largest_number_is_refused() -> None:
-    # 40 digits of base 3 make one number below Y = 3^40. Its lowest 4 bytes go first, the rest is below R.
-    rest = -(-(3**40) // 2**32) - 1
-    last = rest.to_bytes(4, "little")
-    assert (rest << 32) + 2**32 - 1 >= 3**40 > rest << 32
+    # 80 digits of base 3 make two numbers below Y = 3^40. Their lowest 4 bytes go first; the rests, each below R,
+    # make the last integer.
+    rests = -(-(3**40) // 2**32)
+    last = (rests**2 - 1).to_bytes(8, "little")
+    assert ((rests - 1) << 32) + 2**32 - 1 >= 3**40 > (rests - 1) << 32
     with pytest.raises(WireError, match="a group of symbols is out of range"):
-        unpack(b"\xff" * 4 + last[:-1], last[-1], 40, 1)
-    unpack(bytes(4) + last[:-1], last[-1], 40, 1)
+        unpack(b"\xff" * 8 + last[:-1], last[-1], 80, 1)
+    unpack(bytes(8) + last[:-1], last[-1], 80, 1)
 
 
 def test_all_codes_of_a_short_message_are_distinct() -> None:

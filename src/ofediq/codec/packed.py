@@ -2,8 +2,8 @@
 
 Digits are gathered into the largest groups below 2^64. Of each group's number the low bytes are written out; the
 rest, at least 24 bits, becomes a digit of a new base, and the new digits are treated in the same way, each time at
-most half as many. Digits that fill no group go into one last integer. Sizes and bases follow from (count, base)
-alone, so the code needs no lengths.
+most half as many. The last 64 or fewer, and digits that fill no group, go into one last integer. Sizes and bases
+follow from (count, base) alone, so the code needs no lengths.
 
     value = group of digits < Y,   low = value mod 256^w,   rest = value div 256^w < R = ceil(Y / 256^w)
 
@@ -25,6 +25,8 @@ from ofediq.codec.message import Symbols, require_norm_bits
 from ofediq.errors import WireError, require_integer
 
 Digits = NDArray[np.uint64]
+
+_FEW_DIGITS = 64  # so few are quicker to handle one by one than in another round
 
 
 class Round(NamedTuple):
@@ -59,7 +61,7 @@ def _rounds(count: int, base: int) -> tuple[Round, ...]:
             group += 1
         top = base**group
         low_bytes = (top.bit_length() - 25) // 8  # keeps 25 to 32 bits
-        groups, loose = divmod(count, group)
+        groups, loose = divmod(count, group) if count > _FEW_DIGITS else (0, count)
         rounds.append(Round(base, group, groups, loose, low_bytes))
         count, base = groups, -(-top >> 8 * low_bytes)
     return tuple(rounds)

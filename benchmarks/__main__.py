@@ -1,0 +1,29 @@
+"""Run every benchmark, or those that are named: `python -m benchmarks [name ...]`."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+
+import benchmarks
+
+
+def main(names: list[str]) -> int:
+    """Run the `main` of each named module; without names, of every module in this folder."""
+    known = sorted(
+        module.name for module in pkgutil.iter_modules(benchmarks.__path__) if module.name != "__main__"
+    )
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        print(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
+        return 2
+    for name in names or known:
+        print(f"== {name}", flush=True)
+        importlib.import_module(f"benchmarks.{name}").main()
+        print(flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
