@@ -1,3 +1,94 @@
-"""Online federated learning that counts every bit: plan, simulate, federate."""
+"""Online federated learning that counts every bit: plan, simulate, federate.
+
+>>> import ofediq
+>>> stream = ofediq.partition(ofediq.load("digits"), clients=20, steps=50, seed=0)
+>>> method = ofediq.methods.ofediq(rate=0.1, levels=3, blocks=14, step_size=0.1)
+>>> result = ofediq.simulate(method, stream, ofediq.models.softmax(features=64, classes=10), seed=0)
+>>> bool(result.bits_wire.sum() <= result.bits_formula.sum())
+True
+
+Importing `ofediq` loads none of its rooms: each name below is looked up when it is first used, so that a small
+device pays only for what it needs. A name whose extra is not installed says which one to install.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ofediq import codec as codec
+    from ofediq import drawing as drawing
+    from ofediq import errors as errors
+    from ofediq import experiment as experiment
+    from ofediq import methods as methods
+    from ofediq import models as models
+    from ofediq import report as report
+    from ofediq import simulation as simulation
+    from ofediq import streams as streams
+    from ofediq import theory as theory
+    from ofediq.simulation import Regret as Regret
+    from ofediq.simulation import Result as Result
+    from ofediq.simulation import simulate as simulate
+    from ofediq.streams import Dataset as Dataset
+    from ofediq.streams import Stream as Stream
+    from ofediq.streams import load as load
+    from ofediq.streams import load_file as load_file
+    from ofediq.streams import naive_references as naive_references
+    from ofediq.streams import partition as partition
+    from ofediq.streams import synthetic as synthetic
+    from ofediq.theory import Plan as Plan
+    from ofediq.theory import plan as plan
 
 __version__ = "0.1.0"
+
+# Every public name and the room it comes from; a room comes from itself.
+_HOMES = {
+    "Dataset": "streams",
+    "Plan": "theory",
+    "Regret": "simulation",
+    "Result": "simulation",
+    "Stream": "streams",
+    "codec": "codec",
+    "drawing": "drawing",
+    "errors": "errors",
+    "experiment": "experiment",
+    "load": "streams",
+    "load_file": "streams",
+    "methods": "methods",
+    "models": "models",
+    "naive_references": "streams",
+    "partition": "streams",
+    "plan": "theory",
+    "report": "report",
+    "simulate": "simulation",
+    "simulation": "simulation",
+    "streams": "streams",
+    "synthetic": "streams",
+    "theory": "theory",
+}
+
+__all__ = ["__version__", *_HOMES]
+
+if not TYPE_CHECKING:  # a type checker reads the imports above, and finds misspelt names
+
+    def __getattr__(name: str) -> Any:
+        """Import the room of a public name when it is first used."""
+        if name not in _HOMES:
+            raise AttributeError(f"module 'ofediq' has no attribute {name!r}")
+        home = _HOMES[name]
+        try:
+            room = importlib.import_module(f"ofediq.{home}")
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.startswith("ofediq"):
+                raise
+            from ofediq.errors import extra
+
+            extra(error.name, "sim")  # says what to install
+            raise
+        globals()[name] = value = room if name == home else getattr(room, name)
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -65,7 +65,7 @@ def test_steps_before_the_first_bit_are_left_out_and_silence_is_a_horizontal_lin
     moving, silent = axes.get_lines()
     assert np.asarray(moving.get_xdata()).tolist() == [64, 64]
     assert set(np.asarray(silent.get_ydata()).tolist()) == {0.5}
-    assert ends[1].text == "Local (sends nothing)"
+    assert ends[1].text == "Local, no bits"
 
 
 def test_an_interrupted_seed_does_not_shorten_the_others() -> None:

@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from ofediq import __version__
+from ofediq.cli.data import data
 from ofediq.cli.plan import plan
+from ofediq.cli.run import run
 from ofediq.errors import OFedIQError
 
 app = typer.Typer(
@@ -20,6 +22,8 @@ app = typer.Typer(
 
 # The commands, one line each, in the order of the help page.
 app.command()(plan)
+app.command()(run)
+app.command()(data)
 
 
 def _print_version(wanted: bool) -> None:

@@ -11,13 +11,14 @@ The functions take axes and return what they drew, so that other figures can be 
 """
 
 from ofediq.drawing.canvas import new_figure, save, style_axes
-from ofediq.drawing.compare import Run, bits_panel, compare, time_panel
+from ofediq.drawing.compare import NAIVE_NAMES, Run, bits_panel, compare, longest, time_panel, value_text
 from ofediq.drawing.labels import End, label_ends, spread
 from ofediq.drawing.lines import draw_line, draw_reference
 from ofediq.drawing.regret import Measured, regret_panel, regrets
 from ofediq.drawing.style import Look, looks
 
 __all__ = [
+    "NAIVE_NAMES",
     "End",
     "Look",
     "Measured",
@@ -27,6 +28,7 @@ __all__ = [
     "draw_line",
     "draw_reference",
     "label_ends",
+    "longest",
     "looks",
     "new_figure",
     "regret_panel",
@@ -35,4 +37,5 @@ __all__ = [
     "spread",
     "style_axes",
     "time_panel",
+    "value_text",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from ofediq.drawing.canvas import new_figure, save, style_axes
 from ofediq.drawing.labels import End, label_ends
 from ofediq.drawing.lines import BAND_NOTE, draw_line, draw_reference
 from ofediq.drawing.style import Look, looks, naive_look
-from ofediq.errors import InputError, extra, require_choice
+from ofediq.errors import InputError, extra, require, require_choice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,6 +45,7 @@ class Run(Protocol):
         """Number of steps."""
 
 
+AnyRun = TypeVar("AnyRun", bound=Run)
 Runs = Mapping[str, Sequence[Run]]
 Naive = Mapping[str, npt.ArrayLike]
 
@@ -68,7 +69,9 @@ def compare(
     require_choice("metric", metric, tuple(METRICS))
     if not curves:
         raise InputError("`curves` must hold at least one method, got none")
-    runs = {name: _longest(name, of_method) for name, of_method in curves.items()}
+    for name, of_method in curves.items():
+        require(len(of_method) > 0, "curves", "must hold at least one run of each method", name)
+    runs = {name: longest(of_method) for name, of_method in curves.items()}
     seeds = max(len(of_method) for of_method in runs.values())
     figure, (left, right) = new_figure(
         2, title, BAND_NOTE.format(seeds=seeds) if seeds > 1 else "", share_y=True
@@ -125,7 +128,7 @@ def bits_panel(axes: Axes, runs: Runs, metric: str, naive: Naive | None = None) 
     low, high = axes.get_xlim()
     for name, look, value in silent:
         axes.axhline(value, color=look.colour, linestyle=look.dashes, linewidth=look.width)
-        ends.append(End(f"{name} (sends nothing)", high, value, look.colour))
+        ends.append(End(f"{name}, no bits", high, value, look.colour))
     for index, values in enumerate((naive or {}).values()):
         look = naive_look(index)
         last = float(np.asarray(values, np.float64)[-1])
@@ -140,7 +143,8 @@ def scale_metric(axes: Axes, metric: str) -> None:
     if metric == "accuracy":
         low, high = axes.get_ylim()
         axes.set_ylim(max(low, 0.0), min(high, 1.0))
-        axes.yaxis.set_major_formatter(ticker.PercentFormatter(xmax=1.0, decimals=None))
+        decimals = 0 if high - low > 0.1 else None  # None: as many as the ticks need
+        axes.yaxis.set_major_formatter(ticker.PercentFormatter(xmax=1.0, decimals=decimals))
         return
     values = np.concatenate([np.asarray(line.get_ydata(), np.float64) for line in axes.get_lines()])
     values = values[np.isfinite(values) & (values > 0)]
@@ -161,9 +165,7 @@ def value_text(value: float, metric: str) -> str:
     return f"{100 * value:.1f}%" if metric == "accuracy" else f"{value:.3g}"
 
 
-def _longest(name: str, runs: Sequence[Run]) -> list[Run]:
+def longest(runs: Sequence[AnyRun]) -> list[AnyRun]:
     """The runs with the most steps: an interrupted seed does not shorten the curve of the finished ones."""
-    if not runs:
-        raise InputError(f"`curves` must hold at least one run of each method, got none of {name!r}")
-    steps = max(run.steps for run in runs)
+    steps = max((run.steps for run in runs), default=0)
     return [run for run in runs if run.steps == steps]

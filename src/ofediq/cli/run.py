@@ -1,0 +1,286 @@
+"""`ofediq run`: compare methods on a stream, at equal bits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ofediq.errors import InputError, extra, require, require_integer
+
+if TYPE_CHECKING:
+    from ofediq.experiment import Config
+
+_RUNS = Path("runs")
+_FILE_OPTIONS = ("data", "target", "client_column", "time_column")
+
+
+def run(
+    dataset: Annotated[
+        str | None, typer.Option(help="Named dataset; `ofediq data` lists them.", show_default="digits")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Your own CSV, Parquet or npz file instead; needs --target.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Column of the file to predict.")] = None,
+    client_column: Annotated[
+        str | None, typer.Option(help="Column of the file that says whose row it is.")
+    ] = None,
+    time_column: Annotated[str | None, typer.Option(help="Column of the file to sort by.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Further argument for loading the data, such as missing=drop; repeatable.",
+        ),
+    ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help="Keys among fedogd, ofedavg, fedomd, ofediq, ogd, local, with commas between them.",
+            show_default="fedogd,ofedavg,fedomd,ofediq",
+        ),
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(help="Allowed uplink bits as a fraction of FedOGD's, in (0, 1].", show_default="0.01"),
+    ] = None,
+    clients: Annotated[
+        int | None, typer.Option(help="Number of clients.", show_default="1000, or those of the file")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Number of time steps.", show_default="300, or those of the file")
+    ] = None,
+    step_size: Annotated[float | None, typer.Option(help="Learning rate.", show_default="0.01")] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            metavar="paper|authors",
+            help="paper: descent, Bernoulli sampling, local steps; authors: Adam, fixed sampling, frozen weights.",
+            show_default="paper",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="auto|linear|softmax|mlp|cnn", help="What learns.", show_default="auto"),
+    ] = None,
+    hidden: Annotated[
+        str | None, typer.Option(help="Layer sizes of the mlp, with commas.", show_default="64,64")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds.", show_default="1")] = None,
+    seed: Annotated[int | None, typer.Option(help="The first seed.", show_default="0")] = None,
+    partition: Annotated[
+        str | None,
+        typer.Option(
+            metavar="random|passes|dirichlet|label|column|sequential",
+            help="Which client sees which sample.",
+            show_default="random; passes for authors; column or sequential for a file with such columns",
+        ),
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Concentration of partition dirichlet.", show_default="0.5")
+    ] = None,
+    labels: Annotated[
+        int | None, typer.Option(help="Labels per client of partition label.", show_default="2")
+    ] = None,
+    scaling: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|none|minmax|standard|authors", help="Scaling of the features.", show_default="auto"
+        ),
+    ] = None,
+    planner: Annotated[
+        str | None,
+        typer.Option(
+            metavar="paper|exact",
+            help="Who chooses OFedIQ's parameters: Algorithm 3 or the optimum.",
+            show_default="paper",
+        ),
+    ] = None,
+    regret: Annotated[
+        bool | None,
+        typer.Option(
+            "--regret/--no-regret", help="Measure the regret.", show_default="if the model is convex"
+        ),
+    ] = None,
+    devices: Annotated[
+        int | None, typer.Option(help="Devices to split the clients over.", show_default="1")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Repeat a run from its config.json; other options override it.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the files.", show_default="a new one, runs/DATASET-PRESET")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the unfinished run in the folder, bit by bit the same.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the run in the folder.")] = False,
+    checkpoint_every: Annotated[
+        int | None,
+        typer.Option(help="Save the state about every so many steps.", show_default="only when interrupted"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Compare online federated methods on a stream, all at the same number of bits.
+
+    At every step each client predicts, then learns, then may send. The table
+    shows accuracy or error, the bits sent and the naive answers to beat; the
+    folder gets config.json, metrics.parquet, figure.png and summary.json.
+
+    Examples:
+      ofediq run
+      ofediq run --dataset room --budget 0.05 --methods ofediq,ofedavg,local --seeds 3
+      ofediq run --data plant.csv --target state --client-column sensor --time-column when
+      ofediq run --resume --out runs/digits-paper
+      ofediq run --config runs/digits-paper/config.json --budget 0.1
+    """
+    choices = {
+        "dataset": dataset,
+        "data": None if data is None else str(data.absolute()),
+        "target": target,
+        "client_column": client_column,
+        "time_column": time_column,
+        "options": None if option is None else dict(_parse_option(one) for one in option),
+        "methods": None if methods is None else [key.strip() for key in methods.split(",")],
+        "budget": budget,
+        "clients": clients,
+        "steps": steps,
+        "step_size": step_size,
+        "preset": preset,
+        "model": model,
+        "hidden": None if hidden is None else _parse_sizes(hidden),
+        "seeds": seeds,
+        "seed": seed,
+        "partition": partition,
+        "alpha": alpha,
+        "labels": labels,
+        "scaling": scaling,
+        "planner": planner,
+        "regret": regret,
+        "devices": devices,
+    }
+    if checkpoint_every is not None:
+        require_integer("checkpoint_every", checkpoint_every, 1)
+    if resume and force:
+        raise InputError("`resume` and `force` exclude each other: continue the run, or replace it")
+    _require_extras()
+    given = {name: value for name, value in choices.items() if value is not None}
+    chosen = _configuration(given, config, out if resume else None)
+    summary = _execute(chosen, out, resume, force, checkpoint_every)
+    _show(summary, as_json)
+    if summary["interrupted"]:
+        typer.echo(f"Interrupted; continue with: ofediq run --resume --out {summary['folder']}", err=True)
+        raise typer.Exit(130)
+
+
+def _require_extras() -> None:
+    """Say what is missing before the work starts, not after it."""
+    extra("jax", "sim")
+    extra("pyarrow", "sim")
+    extra("matplotlib", "report")
+
+
+def _configuration(given: dict[str, Any], file: Path | None, resumed: Path | None) -> Config:
+    """What was given, on top of a file or of the run to be resumed."""
+    from ofediq.experiment import Config, Folder
+
+    base: dict[str, Any] = {}
+    if file is not None:
+        base = Config.read(file).to_dict()
+    elif resumed is not None and Folder(resumed).holds_run:
+        base = Config.read(Folder(resumed).config).to_dict()
+    # Another source of data brings its own ways to read and deal them.
+    if given.keys() & {"dataset", "data"}:
+        for name in ("dataset", *_FILE_OPTIONS, "options", "partition"):
+            base.pop(name, None)
+    return Config.from_dict({**base, **given})
+
+
+def _execute(
+    config: Config, out: Path | None, resume: bool, force: bool, checkpoint_every: int | None
+) -> dict[str, Any]:
+    """Run the experiment and write its files; everything that can be wrong is found before the work starts."""
+    from ofediq.cli.progress import Reporter
+    from ofediq.experiment import Experiment, Folder, free_folder, unfinished_folder, write_output
+    from ofediq.experiment import run as run_experiment
+
+    name = f"{config.name}-{config.preset}"
+    folder = None if out is None else Folder(out)
+    if folder is None and resume:
+        folder = unfinished_folder(_RUNS, name, config)
+    if folder is not None:
+        folder.check(config, resume=resume, force=force)
+        if resume and folder.finished:
+            return folder.read_summary()
+    experiment = Experiment.set_up(config)
+    folder = folder or free_folder(_RUNS, name)
+    folder.open(config, resume=resume)
+    with Reporter() as reporter:
+        outcome = run_experiment(
+            experiment, folder, reporter, resume=resume, checkpoint_every=checkpoint_every
+        )
+        return write_output(config, folder, outcome)
+
+
+def _show(summary: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(summary, indent=2))
+        return
+    if not summary["methods"]:
+        return
+    from ofediq.cli import render
+    from ofediq.report import method_rows, missing_bounds, regret_rows
+
+    render.show(
+        render.heading(_title(summary)),
+        render.facts(_facts(summary)),
+        render.table(*method_rows(summary)),
+    )
+    regrets = regret_rows(summary)
+    if regrets.rows:
+        render.show(render.table(*regrets), *missing_bounds(summary))
+    folder, files = Path(summary["folder"]), summary["files"]
+    if "regret_figure" in files:
+        typer.echo(f"Regret: {folder / files['regret_figure']}")
+    typer.echo(f"Picture: {folder / files['figure']}")
+
+
+def _title(summary: dict[str, Any]) -> str:
+    stream, model = summary["stream"], summary["model"]
+    return (
+        f"{stream['dataset']}: {model['name']} with {model['dim']:,} parameters, "
+        f"{stream['clients']:,} clients, {stream['steps']:,} steps"
+    )
+
+
+def _facts(summary: dict[str, Any]) -> dict[str, str]:
+    config, stream = summary["config"], summary["stream"]
+    often = stream["predictions"] / stream["samples"]
+    seen = f"each seen {often:.3g} times on average" if often >= 1 else f"{often:.2g} of them seen"
+    seeds = f", mean ± standard deviation of {config['seeds']} seeds" if config["seeds"] > 1 else ""
+    return {
+        "data": f"{stream['samples']:,} samples, {seen}, {config['partition']} partition",
+        "budget": f"{config['budget']:g} of FedOGD's uplink bits",
+        "preset": f"{config['preset']}, step size {config['step_size']:g}{seeds}",
+    }
+
+
+def _parse_option(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    require(bool(equals and name), "option", "must look like name=value", text)
+    for kind in (int, float):
+        try:
+            return name, kind(value)
+        except ValueError:
+            continue
+    return name, value
+
+
+def _parse_sizes(text: str) -> list[int]:
+    try:
+        return [int(size) for size in text.split(",")]
+    except ValueError:
+        raise InputError(f"`hidden` must be whole numbers with commas between them, got {text!r}") from None

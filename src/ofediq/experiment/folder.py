@@ -1,0 +1,154 @@
+"""The folder of a run: what is there, and what may be overwritten.
+
+A folder that holds a run is never overwritten unasked: a finished run stays, an unfinished one is continued, and
+`force` replaces either. Only files that ofediq wrote are ever removed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from ofediq import __version__
+from ofediq.errors import CheckpointError, InputError
+from ofediq.experiment.config import Config
+
+_FILES = ("config.json", "summary.json", "metrics.parquet", "figure.png", "regret.png")
+_STATE = "state"
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder for one run."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """Where the configuration is."""
+        return self.path / "config.json"
+
+    @property
+    def summary(self) -> Path:
+        """Where the summary is."""
+        return self.path / "summary.json"
+
+    @property
+    def holds_run(self) -> bool:
+        """Whether a run was started here."""
+        return self.config.is_file()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run here came to its end."""
+        if not self.holds_run or not self.summary.is_file():
+            return False
+        return self.read_summary().get("interrupted") is False
+
+    def checkpoint(self, key: str, seed: int) -> Path:
+        """Where the state of an unfinished method goes."""
+        return self.path / _STATE / f"{key}-{seed}.npz"
+
+    def archive(self, key: str, seed: int) -> Path:
+        """Where the result of a finished method goes until the whole run is finished."""
+        return self.path / _STATE / f"{key}-{seed}.finished.npz"
+
+    def read_summary(self) -> dict[str, Any]:
+        """The summary of the run here."""
+        try:
+            content: dict[str, Any] = json.loads(self.summary.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"cannot read {self.summary}: {error}") from None
+        return content
+
+    def check(self, config: Config, *, resume: bool = False, force: bool = False) -> None:
+        """Whether a run of `config` may go here; else the sentence that says why not."""
+        shown = repr(str(self.path))
+        if resume:
+            if not self.holds_run:
+                raise InputError(f"`out` must hold a run to resume, got {shown}")
+            difference = Config.read(self.config).difference(config)
+            if difference:
+                raise InputError(f"the run in {shown} is another one: its {difference}")
+        elif self.holds_run and not force:
+            state = "a finished run" if self.finished else "an unfinished run (--resume continues it)"
+            raise InputError(f"`out` must be free, got {shown}, which holds {state}; --force replaces it")
+        elif self.path.is_dir() and any(self.path.iterdir()) and not self.holds_run:
+            raise InputError(f"`out` must be a new or empty folder, got {shown}, which holds other files")
+
+    def open(self, config: Config, *, resume: bool = False) -> None:
+        """Make the folder ready for a checked run: what an earlier one left goes, unless it is resumed."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            if not resume:
+                self._clear()
+                self.write_json(self.config, {"config": config.to_dict(), "versions": _versions()})
+            (self.path / _STATE).mkdir(exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"`out` must be a writable folder, got {str(self.path)!r} ({error.strerror or error})"
+            ) from None
+
+    def write_json(self, path: Path, content: dict[str, Any]) -> None:
+        """Write `content` to `path` in one move."""
+        partial = path.with_name(path.name + ".partial")
+        partial.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        os.replace(partial, path)
+
+    def close(self) -> None:
+        """Remove what only a resumed run would need."""
+        shutil.rmtree(self.path / _STATE, ignore_errors=True)
+
+    def _clear(self) -> None:
+        shutil.rmtree(self.path / _STATE, ignore_errors=True)
+        for name in _FILES:
+            (self.path / name).unlink(missing_ok=True)
+
+
+def free_folder(parent: Path, name: str) -> Folder:
+    """A new folder under `parent`: `name`, or `name-2`, `name-3`, ... if that exists."""
+    number = 1
+    while True:
+        path = parent / (name if number == 1 else f"{name}-{number}")
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            if not path.exists():  # `parent` itself is a file
+                raise InputError(f"`out` must be a writable folder, got {str(path)!r}") from None
+            number += 1
+            continue
+        except OSError as error:
+            raise InputError(
+                f"`out` must be a writable folder, got {str(path)!r} ({error.strerror or error})"
+            ) from None
+        return Folder(path)
+
+
+def unfinished_folder(parent: Path, name: str, config: Config) -> Folder:
+    """The newest folder of `free_folder` that holds an unfinished run of `config`."""
+    numbered = re.compile(rf"{re.escape(name)}(?:-(\d+))?")
+    found = []
+    for path in parent.iterdir() if parent.is_dir() else ():
+        match, folder = numbered.fullmatch(path.name), Folder(path)
+        if not match or not folder.holds_run or folder.finished:
+            continue
+        if not Config.read(folder.config).difference(config):
+            found.append((int(match[1] or 1), folder))
+    if not found:
+        raise InputError(
+            f"no unfinished run of this configuration in {str(parent)!r}: `out` names its folder"
+        )
+    return max(found, key=lambda pair: pair[0])[1]
+
+
+def _versions() -> dict[str, str]:
+    """What a difference between two repetitions could come from."""
+    packages = {name: version(name) for name in ("numpy", "jax", "optax", "scikit-learn")}
+    return {"ofediq": __version__, "python": platform.python_version(), **packages}

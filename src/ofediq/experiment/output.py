@@ -1,0 +1,76 @@
+"""Write what a run came to: metrics, pictures and summary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ofediq import __version__
+from ofediq.errors import InputError
+from ofediq.experiment.config import Config
+from ofediq.experiment.folder import Folder
+from ofediq.experiment.runner import Outcome
+from ofediq.report import Comparison, draw_comparison, draw_regrets, summarize, write_metrics
+
+
+def write_output(config: Config, folder: Folder, outcome: Outcome) -> dict[str, Any]:
+    """Write metrics.parquet, figure.png, regret.png (where regrets were measured) and summary.json.
+
+    Returns the summary. It is written last: a folder with one holds everything that it promises.
+    """
+    summary: dict[str, Any] = {"ofediq": __version__, "folder": str(folder.path), "config": config.to_dict()}
+    summary |= {"methods": {}, "naive": {}, "files": {}}
+    try:
+        if outcome.comparison is not None:
+            summary |= _facts(outcome.comparison)
+            summary |= summarize(outcome.comparison)
+            summary["files"] = _write_files(config, folder, outcome.comparison)
+        summary |= {"notes": list(outcome.notes), "interrupted": outcome.interrupted}
+        folder.write_json(folder.summary, summary)
+    except OSError as error:
+        raise InputError(
+            f"`out` must be writable, got {str(folder.path)!r} ({error.strerror or error})"
+        ) from None
+    if not outcome.interrupted:
+        folder.close()
+    return summary
+
+
+def title_of(config: Config, comparison: Comparison) -> str:
+    """What a picture shows, in one line."""
+    result = comparison.first
+    return (
+        f"{config.name}: {result.model.name}, D = {result.model.dim:,}, K = {result.stream.clients:,} clients, "
+        f"budget {config.budget:.3g} of FedOGD's bits"
+    )
+
+
+def _write_files(config: Config, folder: Folder, comparison: Comparison) -> dict[str, str]:
+    title = title_of(config, comparison)
+    files = {
+        "config": "config.json",
+        "metrics": "metrics.parquet",
+        "figure": "figure.png",
+        "summary": "summary.json",
+    }
+    write_metrics(comparison, folder.path / files["metrics"])
+    draw_comparison(comparison, folder.path / files["figure"], title)
+    if comparison.regrets:
+        files["regret_figure"] = "regret.png"
+        draw_regrets(comparison, folder.path / files["regret_figure"], title)
+    return files
+
+
+def _facts(comparison: Comparison) -> dict[str, Any]:
+    result = comparison.first
+    stream = result.stream
+    return {
+        "model": result.model.describe(),
+        "stream": {
+            "dataset": stream.dataset.name,
+            "task": stream.task,
+            "samples": len(stream.dataset),
+            "clients": stream.clients,
+            "steps": comparison.steps,
+            "predictions": int(result.present.sum()),
+        },
+    }

@@ -1,0 +1,200 @@
+"""Run every method with every seed, and keep what is done."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+import jax
+import numpy as np
+import numpy.typing as npt
+from jax.sharding import Mesh
+
+from ofediq.drawing import value_text
+from ofediq.experiment.archive import load_result, save_result
+from ofediq.experiment.folder import Folder
+from ofediq.experiment.interrupt import deferred_interrupt
+from ofediq.experiment.setup import Experiment
+from ofediq.methods import Method
+from ofediq.report import Comparison, bits_text
+from ofediq.simulation import InterruptedRunError, Regret, Result, client_mesh, simulate
+from ofediq.streams import Stream, naive_references
+
+
+class Listener(Protocol):
+    """Who wants to know how far the work is."""
+
+    def note(self, sentence: str) -> None:
+        """Something a user should know."""
+
+    def started(self, task: str, total: int) -> None:
+        """A task of `total` steps begins."""
+
+    def advanced(self, done: int) -> None:
+        """So many steps of it are done."""
+
+    def finished(self, outcome: str) -> None:
+        """It is done, with this outcome in words."""
+
+    def stopping(self) -> None:
+        """An interruption was asked for; the block at hand is finished first."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a run came to.
+
+    Attributes:
+        comparison: results, references and regrets; None if nothing at all was done.
+        notes: sentences a user should know.
+        interrupted: whether something is missing.
+    """
+
+    comparison: Comparison | None
+    notes: tuple[str, ...]
+    interrupted: bool
+
+
+def run(
+    experiment: Experiment,
+    folder: Folder,
+    listener: Listener,
+    *,
+    resume: bool = False,
+    checkpoint_every: int | None = None,
+) -> Outcome:
+    """Run all methods with all seeds in an open `folder`.
+
+    Seed i deals the data, starts the model and makes every draw. All methods of a seed run before the next seed,
+    so that an interrupted experiment still compares them. An interruption keeps what is done.
+
+    Args:
+        experiment: what to run.
+        folder: where states and finished results are kept; `Folder.open` comes first.
+        listener: told about progress.
+        resume: continue from what the folder holds.
+        checkpoint_every: save the state of a method about every so many steps.
+    """
+    mesh = _mesh(experiment.config.devices)
+    work = _Work(experiment, folder, listener, resume, checkpoint_every, mesh)
+    interrupted = False
+    try:
+        work.simulate_all()
+        work.measure_regrets()
+    except KeyboardInterrupt:
+        interrupted = True
+    return Outcome(work.comparison(), tuple(work.notes), interrupted)
+
+
+class _Work:
+    """The state of an experiment: what is done so far."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        folder: Folder,
+        listener: Listener,
+        resume: bool,
+        checkpoint_every: int | None,
+        mesh: Mesh | None,
+    ) -> None:
+        self.experiment, self.folder, self.listener = experiment, folder, listener
+        self.resume, self.checkpoint_every, self.mesh = resume, checkpoint_every, mesh
+        self.runs: dict[str, list[Result]] = {key: [] for key in experiment.methods}
+        self.naive: dict[str, list[npt.NDArray[np.float64]]] = {}
+        self.regrets: dict[str, dict[int, Regret]] = {}
+        self.notes: list[str] = []
+        self.steps = 0
+
+    def simulate_all(self) -> None:
+        """All methods of a seed, seed after seed."""
+        self._tell(*self.experiment.notes)
+        for seed in self.experiment.config.all_seeds:
+            stream = self.experiment.deal(seed)
+            self.steps = stream.steps
+            for name, curve in naive_references(stream).items():
+                self.naive.setdefault(name, []).append(curve)
+            for key, method in self.experiment.methods.items():
+                self._simulate_one(key, method, stream, seed)
+
+    def measure_regrets(self) -> None:
+        """Regrets of all runs, where they are wanted; a diverged one has none."""
+        results = [(key, result) for key, results in self.runs.items() for result in results]
+        wanted = self.experiment.config.regret
+        if wanted is None:
+            wanted = self.experiment.model.convex
+        finite = [(key, result) for key, result in results if wanted and not result.diverged]
+        if not finite:
+            return
+        self.listener.started("regret", len(finite))
+        for count, (key, result) in enumerate(finite):
+            self.regrets.setdefault(key, {})[result.seed] = result.regret()
+            self.listener.advanced(count + 1)
+        self.listener.finished("measured against the best fixed model in hindsight")
+
+    def comparison(self) -> Comparison | None:
+        """Everything so far."""
+        if not any(self.runs.values()):
+            return None
+        return Comparison(self.runs, self.naive, self.regrets, self.steps)
+
+    def _simulate_one(self, key: str, method: Method, stream: Stream, seed: int) -> None:
+        self.listener.started(f"{method.name}, seed {seed}", stream.steps)
+        archive = self.folder.archive(key, seed)
+        if self.resume and archive.exists():
+            self.runs[key].append(load_result(archive, method, self.experiment.model, stream, seed))
+            self.listener.finished("finished before")
+            return
+        try:
+            self._finish(key, self._simulate(key, method, stream, seed))
+        except InterruptedRunError as error:
+            if error.result is not None and error.result.steps == stream.steps:
+                self._finish(key, error.result)
+            elif error.result is not None:
+                self.runs[key].append(error.result)
+            raise KeyboardInterrupt from None
+
+    def _simulate(self, key: str, method: Method, stream: Stream, seed: int) -> Result:
+        with deferred_interrupt(self.listener.stopping) as check:
+
+            def progress(done: int, steps: int) -> None:
+                self.listener.advanced(done)
+                check()
+
+            return simulate(
+                method,
+                stream,
+                self.experiment.model,
+                seed,
+                progress=progress,
+                checkpoint=self.folder.checkpoint(key, seed),
+                checkpoint_every=self.checkpoint_every,
+                resume=self.resume,
+                mesh=self.mesh if method.topology == "federated" else None,
+            )
+
+    def _finish(self, key: str, result: Result) -> None:
+        """A result that is complete: saved, and its state no longer needed."""
+        save_result(self.folder.archive(key, result.seed), result)
+        self.folder.checkpoint(key, result.seed).unlink(missing_ok=True)
+        self.runs[key].append(result)
+        value = value_text(float(result.curve[-1]), result.metric)
+        bits = bits_text(float(result.bits_wire.sum()))
+        self.listener.finished(f"{result.metric} {value}, {bits} sent, {result.seconds:.1f} s")
+        if result.diverged:
+            self._tell(f"{result.name} diverged with seed {result.seed}: try a smaller step size.")
+
+    def _tell(self, *sentences: str) -> None:
+        self.notes += sentences
+        for sentence in sentences:
+            self.listener.note(sentence)
+
+
+def _mesh(devices: int) -> Mesh | None:
+    """A mesh of so many devices; on a CPU they are made first, which only works before JAX is used."""
+    if devices == 1:
+        return None
+    with suppress(RuntimeError):  # JAX is in use already: what it has must do
+        jax.config.update("jax_num_cpu_devices", devices)
+    return client_mesh(devices)

@@ -1,0 +1,141 @@
+"""`Experiment`: from the choices of a configuration to streams, model and methods."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+from ofediq.errors import InputError, require
+from ofediq.experiment.config import Config
+from ofediq.methods import Method, at_budget
+from ofediq.models import Model, build
+from ofediq.streams import Dataset, Stream, load, load_file, partition, synthetic
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """The parts of an experiment.
+
+    Attributes:
+        config: the choices behind it.
+        deal: the stream of a seed.
+        model: what learns.
+        methods: by key, each with the parameters that the budget buys. All seeds share them, and with them the
+            compiled code.
+        notes: what a user should know before reading the result, a sentence each.
+    """
+
+    config: Config
+    deal: Callable[[int], Stream]
+    model: Model
+    methods: Mapping[str, Method]
+    notes: tuple[str, ...]
+
+    @classmethod
+    def set_up(cls, config: Config) -> Experiment:
+        """Load the data and choose model and methods; every error in a configuration shows up here.
+
+        >>> experiment = Experiment.set_up(Config(clients=20, steps=10, methods=("fedogd", "fedomd")))
+        >>> experiment.model.dim, experiment.deal(0).order.shape
+        (650, (10, 20))
+        >>> experiment.notes[0]
+        'FedOMD never sends: its period of 100 steps is longer than the run of 10 (a budget of 0.1 would do).'
+        """
+        deal = _dealer(config)
+        stream = deal(config.seed)
+        model = build(config.model, stream.x.shape[1:], stream.task, stream.classes, config.hidden)
+        planner = cast(Any, config.planner)  # checked by the configuration
+        methods = {
+            key: at_budget(
+                key, config.budget, model.dim, stream.clients, config.step_size, config.preset, planner
+            )
+            for key in config.methods
+        }
+        notes = [note for one in methods.values() for note in _concerns(one, config.budget, model, stream)]
+        return cls(config, deal, model, methods, tuple(notes))
+
+
+def _dealer(config: Config) -> Callable[[int], Stream]:
+    """The function from a seed to its stream. Named data are loaded once; the first stream is kept."""
+    if config.dataset == "synthetic":
+        deal = partial(_synthetic, config)
+    else:
+        deal = partial(_deal, config, _load(config))
+    first = deal(config.seed)
+    return lambda seed: first if seed == config.seed else deal(seed)
+
+
+def _concerns(method: Method, budget: float, model: Model, stream: Stream) -> list[str]:
+    """Where a method does not do what its name and the budget promise."""
+    if method.topology != "federated":
+        return []
+    sentences = []
+    if method.period > stream.steps:
+        sentences.append(
+            f"{method.name} never sends: its period of {method.period:,} steps is longer than the run of "
+            f"{stream.steps:,} (a budget of {1 / stream.steps:.3g} would do)."
+        )
+    share = _expected_share(method, model, stream.clients)
+    if method.name != "FedOGD" and share > budget * (1 + 1e-6):
+        sentences.append(
+            f"{method.name} spends {share:.3g} of FedOGD's bits, more than the budget of {budget:g}: "
+            f"at least one of the {stream.clients:,} clients sends."
+        )
+    return sentences
+
+
+def _expected_share(method: Method, model: Model, clients: int) -> float:
+    """Expected uplink bits by the formula, as a share of FedOGD's."""
+    rate = float(method.participation.rates(clients).astype(float).mean())
+    return rate / method.period * method.compress.formula_bits(model.dim) / (32 * model.dim)
+
+
+def _load(config: Config) -> Dataset:
+    scaling = cast(Any, config.scaling)  # checked by the configuration, and again by the loaders
+    if config.data is None:
+        return load(str(config.dataset), scaling, **config.options)
+    options = _known_options(load_file, config.options, ("features", "task", "scaling_fit", "missing"))
+    if isinstance(options.get("features"), str):
+        options["features"] = options["features"].split(",")
+    return load_file(
+        config.data, str(config.target), config.client_column, config.time_column, scaling=scaling, **options
+    )
+
+
+def _deal(config: Config, dataset: Dataset, seed: int) -> Stream:
+    kind = cast(Any, config.partition)
+    return partition(
+        dataset, config.clients, config.steps, kind, seed, alpha=config.alpha, labels=config.labels
+    )
+
+
+def _synthetic(config: Config, seed: int) -> Stream:
+    """A fresh stream; dealt anew only if the configuration asks for something else than its own clients."""
+    require(
+        config.scaling in ("auto", "none"),
+        "scaling",
+        "must be auto or none for synthetic data",
+        config.scaling,
+    )
+    options = _known_options(
+        synthetic, config.options, ("task", "features", "classes", "heterogeneity", "noise", "drift")
+    )
+    clients, steps = cast(int, config.clients), cast(int, config.steps)  # decided by the configuration
+    stream = synthetic(clients=clients, steps=steps, seed=seed, **options)
+    return stream if config.partition == "column" else _deal(config, stream.dataset, seed)
+
+
+def _known_options(
+    maker: Callable[..., Any], options: Mapping[str, Any], known: tuple[str, ...]
+) -> dict[str, Any]:
+    """`options`, if `maker` has them all; a number where the default is one."""
+    parameters = inspect.signature(maker).parameters
+    for name, value in options.items():
+        if name not in known:
+            raise InputError(f"`options` must be among {', '.join(known)}, got {name!r}")
+        if isinstance(parameters[name].default, (int, float)) and not isinstance(value, (int, float)):
+            raise InputError(f"`{name}` must be a number, got {value!r}")
+    return dict(options)

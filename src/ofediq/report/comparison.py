@@ -1,0 +1,62 @@
+"""`Comparison`: several methods on the same streams, one result per seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ofediq.drawing import longest
+from ofediq.errors import InputError
+from ofediq.simulation import Regret, Result
+
+Curve = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What several methods did on the same streams.
+
+    Attributes:
+        runs: the results of each method by its key, one per seed.
+        naive: for each naive reference one curve per seed.
+        regrets: the regrets of each method by its key and seed, where they were computed.
+        steps: how many steps a finished run has.
+    """
+
+    runs: Mapping[str, Sequence[Result]]
+    naive: Mapping[str, Sequence[Curve]] = field(default_factory=dict)
+    regrets: Mapping[str, Mapping[int, Regret]] = field(default_factory=dict)
+    steps: int = 0
+
+    def __post_init__(self) -> None:
+        if not any(self.runs.values()):
+            raise InputError("`runs` must hold at least one result, got none")
+        longest_run = max(result.steps for results in self.runs.values() for result in results)
+        object.__setattr__(self, "steps", max(self.steps, longest_run))
+
+    @property
+    def first(self) -> Result:
+        """Some result: what all have in common can be read from it."""
+        return next(result for results in self.runs.values() for result in results)
+
+    @property
+    def metric(self) -> str:
+        """What the task is measured by: accuracy or mse."""
+        return self.first.metric
+
+    @property
+    def counted(self) -> dict[str, list[Result]]:
+        """For each method with a result, those that means are taken over: the longest, finished ones if any."""
+        return {key: longest(results) for key, results in self.runs.items() if results}
+
+    @property
+    def naive_curves(self) -> dict[str, Curve]:
+        """Each naive reference, mean over seeds."""
+        return {name: np.mean(np.stack(curves), axis=0) for name, curves in self.naive.items()}
+
+    def interrupted(self, key: str) -> bool:
+        """Whether a run of this method ended before its last step."""
+        return any(result.steps < self.steps for result in self.runs[key])

@@ -1,0 +1,32 @@
+"""Pictures of a comparison."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ofediq.drawing import compare, regrets
+from ofediq.report.comparison import Comparison
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def draw_comparison(comparison: Comparison, path: str | Path | None = None, title: str = "") -> Figure:
+    """Accuracy or MSE over time and over bits, with the naive references in grey; saved if `path` is given."""
+    curves = {results[0].name: results for results in comparison.counted.values()}
+    return compare(curves, comparison.metric, path, comparison.naive_curves, title)
+
+
+def draw_regrets(comparison: Comparison, path: str | Path | None = None, title: str = "") -> Figure:
+    """The regret of each method with its bound, both axes logarithmic; saved if `path` is given."""
+    measured = {
+        results[0].name: [
+            comparison.regrets[key][result.seed]
+            for result in results
+            if result.seed in comparison.regrets.get(key, {})
+        ]
+        for key, results in comparison.counted.items()
+    }
+    estimate = any(regret.estimate for seeds in measured.values() for regret in seeds)
+    return regrets({name: seeds for name, seeds in measured.items() if seeds}, path, title, estimate)

@@ -1,0 +1,47 @@
+"""Everything that was recorded, as one table: a row per method, seed and step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ofediq.errors import InputError, extra
+from ofediq.report.comparison import Comparison
+from ofediq.simulation import Result
+
+
+def metrics_table(comparison: Comparison) -> Any:
+    """A pyarrow table with a row per method key, seed and step; interrupted runs have fewer rows.
+
+    Columns: method, seed, step, accuracy or mse (up to the step), and of the step itself, summed over the clients:
+    loss, error, present, senders, bits_formula, bits_wire, bits_downlink; where regrets were computed also regret
+    and regret_bound (up to the step).
+    """
+    arrow = extra("pyarrow", "sim")
+    parts = [
+        arrow.table(_columns(comparison, key, result))
+        for key, results in comparison.runs.items()
+        for result in results
+    ]
+    return arrow.concat_tables(parts)
+
+
+def write_metrics(comparison: Comparison, path: str | Path) -> None:
+    """Write `metrics_table` as a Parquet file."""
+    try:
+        extra("pyarrow.parquet", "sim").write_table(metrics_table(comparison), path, compression="zstd")
+    except OSError as error:
+        raise InputError(f"`path` must be writable, got {str(path)!r} ({error.strerror or error})") from None
+
+
+def _columns(comparison: Comparison, key: str, result: Result) -> dict[str, Any]:
+    columns = {**result.table(), "method": [key] * result.steps}
+    if not comparison.regrets:
+        return columns
+    missing = np.full(result.steps, np.nan)
+    regret = comparison.regrets.get(key, {}).get(result.seed)
+    columns["regret"] = missing if regret is None else regret.curve
+    columns["regret_bound"] = missing if regret is None or regret.bound is None else regret.bound
+    return columns

@@ -1,0 +1,92 @@
+"""Rows for a terminal, made from a summary."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from ofediq.drawing import NAIVE_NAMES, value_text
+
+
+class Rows(NamedTuple):
+    """A header and the rows below it."""
+
+    header: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
+def method_rows(summary: dict[str, Any]) -> Rows:
+    """Methods and naive references: how well, and for how many bits."""
+    metric: str = summary["metric"]
+    header = ("", metric, "bits, formula", "bits, wire", "CCR", "senders")
+    methods: list[tuple[str, ...]] = [
+        (
+            one["name"] + (f", {one['steps']:,} steps" if one["interrupted"] else ""),
+            _with_spread(one, metric),
+            bits_text(one["bits_formula"]),
+            bits_text(one["bits_wire"]),
+            f"{one['ccr']:.2%}",
+            f"{one['senders_per_step']:.4g}",
+        )
+        for one in summary["methods"].values()
+    ]
+    naive = [
+        (NAIVE_NAMES.get(name, name), _value(value, metric), "", "", "", "")
+        for name, value in summary["naive"].items()
+    ]
+    return Rows(header, [*methods, *naive])
+
+
+def regret_rows(summary: dict[str, Any]) -> Rows:
+    """Mean loss, regret and its bound; no rows if no regret was measured."""
+    measured = [one for one in summary["methods"].values() if "regret" in one]
+    estimate = any(one["regret_is_estimate"] for one in measured)
+    return Rows(
+        ("", "mean loss", "regret (estimate)" if estimate else "regret", "bound"),
+        [
+            (
+                one["name"],
+                _number(one["loss"]),
+                _number(one["regret"]),
+                "none" if one["regret_bound"] is None else _number(one["regret_bound"]),
+            )
+            for one in measured
+        ],
+    )
+
+
+def missing_bounds(summary: dict[str, Any]) -> list[str]:
+    """Why the theorems say nothing about a method, a sentence each."""
+    reasons: dict[str, list[str]] = {}
+    for one in summary["methods"].values():
+        if one.get("regret_bound_missing"):
+            reasons.setdefault(one["regret_bound_missing"], []).append(one["name"])
+    return [f"No bound for {' and '.join(names)}: {reason}." for reason, names in reasons.items()]
+
+
+def bits_text(bits: float) -> str:
+    """A number of bits for people.
+
+    >>> bits_text(61_508_700.0), bits_text(6.24e9), bits_text(0.0)
+    ('61.5 Mbit', '6.24 Gbit', '0 bit')
+    """
+    for size, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if bits >= 0.9995 * size:
+            return f"{bits / size:.3g} {unit}bit"
+    return f"{bits:.3g} bit"
+
+
+def _with_spread(one: dict[str, Any], metric: str) -> str:
+    deviation = one[f"{metric}_std"]
+    if deviation is None:
+        return _value(one[metric], metric)
+    spread = f"{100 * deviation:.1f}" if metric == "accuracy" else f"{deviation:.1g}"
+    return f"{_value(one[metric], metric)} ± {spread}"
+
+
+def _value(value: float | None, metric: str) -> str:
+    return value_text(math.nan if value is None else value, metric)
+
+
+def _number(value: float | None) -> str:
+    return "diverged" if value is None else f"{value:.4g}"

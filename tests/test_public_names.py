@@ -1,0 +1,82 @@
+import subprocess
+import sys
+
+import pytest
+
+import ofediq
+from ofediq.errors import MissingExtraError
+
+NAMES = {
+    "Dataset",
+    "Plan",
+    "Regret",
+    "Result",
+    "Stream",
+    "__version__",
+    "codec",
+    "drawing",
+    "errors",
+    "experiment",
+    "load",
+    "load_file",
+    "methods",
+    "models",
+    "naive_references",
+    "partition",
+    "plan",
+    "report",
+    "simulate",
+    "simulation",
+    "streams",
+    "synthetic",
+    "theory",
+}
+
+
+def python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_public_names() -> None:
+    assert set(ofediq.__all__) == NAMES
+    assert set(dir(ofediq)) >= NAMES
+
+
+@pytest.mark.parametrize("name", sorted(NAMES - {"__version__"}))
+def test_every_name_leads_to_its_room(name: str) -> None:
+    value = getattr(ofediq, name)
+    assert value.__name__.rpartition(".")[2] == name
+    assert getattr(value, "__module__", value.__name__).startswith("ofediq.")
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match=r"^module 'ofediq' has no attribute 'simulat'$"):
+        ofediq.simulat  # type: ignore[attr-defined]  # noqa: B018  # the error is the test
+
+
+def test_importing_the_package_loads_no_room() -> None:
+    loaded = python("import sys, ofediq; print(*sys.modules)").split()
+    assert "ofediq" in loaded
+    assert not {"numpy", "jax", "matplotlib", "pandas", "typer"} & set(loaded)
+    assert not [name for name in loaded if name.startswith("ofediq.")]
+
+
+def test_planning_needs_no_extra() -> None:
+    hide = "import sys; sys.modules.update(dict.fromkeys(['jax', 'optax', 'scipy', 'pandas', 'matplotlib']))"
+    assert python(f"{hide}\nimport ofediq; print(ofediq.plan(0.01, 34826, method='paper').levels)") == "3\n"
+
+
+def test_a_missing_extra_is_named() -> None:
+    code = """
+import sys
+sys.modules["jax"] = None
+import ofediq
+try:
+    ofediq.simulate
+except ofediq.errors.MissingExtraError as error:
+    print(error)
+"""
+    assert python(code) == "jax is not installed: it comes with `pip install 'ofediq[sim]'`\n"
+    assert issubclass(MissingExtraError, ImportError)
