@@ -14,7 +14,8 @@ struct cnn {
     int classes;
     size_t flat, outputs; /* inputs of the dense layer; its outputs, padded */
     size_t bias1, filters2, bias2, dense, bias3;                /* where each piece starts, inner order */
-    size_t result1, corners1, result2, corners2, deltas1, deltas2, rows, offsets, factors, counts; /* in a cache */
+    size_t result1, corners1, result2, corners2, deltas1, deltas2, rows; /* in a cache: */
+    size_t offsets, factors, winners, counts;                          /* lists for the backward pass */
 };
 
 static void cnn_import(const void *shape, const float *flat, float *inner) {
@@ -95,6 +96,7 @@ static void cnn_backward(const void *shape, const float *inner, const float *sam
     const int32_t *corners2 = (const int32_t *)(cache + m->corners2);
     float *deltas1 = cache + m->deltas1, *deltas2 = cache + m->deltas2, *factors = cache + m->factors;
     int32_t *offsets = (int32_t *)(cache + m->offsets), *counts = (int32_t *)(cache + m->counts);
+    int32_t *winners = (int32_t *)(cache + m->winners);
 
     memset(deltas2, 0, m->flat * sizeof(float));
     for (int class = 0; class < m->classes; class++) {
@@ -103,11 +105,13 @@ static void cnn_backward(const void *shape, const float *inner, const float *sam
         gradient[m->bias3 + class] += deltas[class];
     }
     close_relu(deltas2, result2, m->flat);
-    filter_gradient(&m->second, result1, deltas2, corners2, offsets, factors, gradient + m->filters2,
+    find_winners(&m->second, corners2, winners);
+    filter_gradient(&m->second, result1, deltas2, winners, offsets, factors, gradient + m->filters2,
                     gradient + m->bias2);
     size_t image = (size_t)m->first.rows * m->first.columns * m->first.outputs;
     memset(deltas1, 0, image * sizeof(float));
-    image_gradient(&m->second, inner + m->filters2, deltas2, corners2, offsets, factors, counts, deltas1);
+    list_by_position(&m->second, deltas2, corners2, offsets, factors, counts);
+    image_gradient(&m->second, inner + m->filters2, offsets, factors, counts, deltas1);
     close_relu(deltas1, result1, image);
     first_filter_gradient(&m->first, sample, deltas1, corners1, gradient, gradient + m->bias1);
 }
@@ -140,6 +144,7 @@ static int make_cnn(int height, int width, int filters1, int filters2, int class
     m->rows = at, at += 4 * widest;
     m->offsets = at, at += 4 * m->flat;
     m->factors = at, at += 4 * m->flat;
+    m->winners = at, at += m->flat;
     m->counts = at, at += rounded_up(4 * layer_cells(&m->second), CHANNELS);
     *network = (struct network){
         .shape = m,

@@ -47,9 +47,9 @@ INLINE void convolve_tile(const int positions, const int vectors, const float *i
 }
 
 /* One row of positions; their number is even. */
-INLINE void convolve_row(const int vectors, const struct layer *l, const float *image, const float *weights,
-                         float *out) {
-    size_t row = (size_t)l->width * l->inputs, inputs = l->inputs;
+INLINE void convolve_row(const int vectors, const size_t inputs, const struct layer *l, const float *image,
+                         const float *weights, float *out) {
+    size_t row = l->width * inputs;
     int left = 2 * l->columns;
     for (; left >= 6; left -= 6, image += 6 * inputs, out += 6 * vectors * LANES)
         convolve_tile(6, vectors, image, row, inputs, weights, out);
@@ -76,28 +76,37 @@ INLINE void pool(const struct layer *l, const float *upper, const float *lower, 
 }
 
 /* `weights` is packed in panels, [outputs / panel][9 inputs][panel]; `rows` holds two rows of one panel. */
-INLINE void convolve_panels(const int vectors, const struct layer *l, const float *image, const float *weights,
-                            const float *bias, float *rows, float *result, int32_t *corners) {
-    size_t row = (size_t)l->width * l->inputs, length = 2 * (size_t)l->columns * l->panel;
+INLINE void convolve_panels(const int vectors, const size_t inputs, const struct layer *l, const float *image,
+                            const float *weights, const float *bias, float *rows, float *result,
+                            int32_t *corners) {
+    size_t row = l->width * inputs, length = 2 * (size_t)l->columns * l->panel;
     for (int at = 0; at < l->outputs; at += l->panel) {
-        const float *panel = weights + (size_t)at * SIDE * SIDE * l->inputs;
+        const float *panel = weights + at * SIDE * SIDE * inputs;
         for (int pair = 0; pair < l->rows; pair++) {
             const float *from = image + 2 * pair * row;
-            convolve_row(vectors, l, from, panel, rows);
-            convolve_row(vectors, l, from + row, panel, rows + length);
+            convolve_row(vectors, inputs, l, from, panel, rows);
+            convolve_row(vectors, inputs, l, from + row, panel, rows + length);
             size_t to = (size_t)pair * l->columns * l->outputs + at;
             pool(l, rows, rows + length, bias + at, result + to, corners ? corners + to : NULL);
         }
     }
 }
 
+INLINE void convolve_layer(const size_t inputs, const struct layer *l, const float *image, const float *weights,
+                           const float *bias, float *rows, float *result, int32_t *corners) {
+    switch (l->panel / LANES) {
+    case 1: convolve_panels(1, inputs, l, image, weights, bias, rows, result, corners); break;
+    case 2: convolve_panels(2, inputs, l, image, weights, bias, rows, result, corners); break;
+    default: convolve_panels(4, inputs, l, image, weights, bias, rows, result, corners);
+    }
+}
+
 static void convolve(const struct layer *l, const float *image, const float *weights, const float *bias,
                      float *rows, float *result, int32_t *corners) {
-    switch (l->panel / LANES) {
-    case 1: convolve_panels(1, l, image, weights, bias, rows, result, corners); break;
-    case 2: convolve_panels(2, l, image, weights, bias, rows, result, corners); break;
-    default: convolve_panels(4, l, image, weights, bias, rows, result, corners);
-    }
+    if (l->inputs == 1) /* known when compiled, the nine products of a tile become straight code */
+        convolve_layer(1, l, image, weights, bias, rows, result, corners);
+    else
+        convolve_layer(l->inputs, l, image, weights, bias, rows, result, corners);
 }
 
 /* to[0 .. 16 blocks) += sum of factors[n] * from[offsets[n] .. + 16 blocks): the sum stays in registers. */
@@ -125,62 +134,72 @@ INLINE void add_listed_run(float *to, const float *from, const int32_t *offsets,
     if (at < length) add_listed(3, to + at, from + at, offsets, factors, count);
 }
 
-/* Where the patch of the winning corner of `cell` starts in the image. */
-INLINE int32_t patch_offset(const struct layer *l, int cell, int32_t corner) {
-    int row = 2 * (cell / l->columns) + (corner >> 1), column = 2 * (cell % l->columns) + (corner & 1);
-    return (row * l->width + column) * l->inputs;
+/* Where the patch of each winner starts in the image. */
+static void find_winners(const struct layer *l, const int32_t *corners, int32_t *winners) {
+    int32_t below = l->width * l->inputs, right = l->inputs;
+    for (int row = 0; row < l->rows; row++) {
+        for (int column = 0; column < l->columns; column++) {
+            int32_t start = 2 * (row * below + column * right);
+            for (int at = 0; at < l->outputs; at += LANES, corners += LANES, winners += LANES) {
+                ivec corner = load_codes(corners);
+                store_codes(winners, start + (-(corner >> 1) & below) + (-(corner & 1) & right));
+            }
+        }
+    }
 }
 
 /* Gradient of filters and bias from `deltas`, the derivatives by the pooled results (0 where ReLU was closed).
  *
  * `filters` and `bias` are added to; `filters` is [3][outputs][3 inputs]. `offsets` and `factors` hold one list.
  */
-static void filter_gradient(const struct layer *l, const float *image, const float *deltas, const int32_t *corners,
+static void filter_gradient(const struct layer *l, const float *image, const float *deltas, const int32_t *winners,
                             int32_t *offsets, float *factors, float *filters, float *bias) {
-    size_t length = SIDE * (size_t)l->inputs, row = (size_t)l->width * l->inputs;
-    int cells = (int)layer_cells(l);
-    for (int output = 0; output < l->outputs; output++) {
+    size_t length = SIDE * (size_t)l->inputs, row = (size_t)l->width * l->inputs, outputs = l->outputs;
+    size_t cells = layer_cells(l);
+    for (size_t output = 0; output < outputs; output++) {
         int count = 0;
         float sum = 0;
-        for (int cell = 0; cell < cells; cell++) {
-            float delta = deltas[(size_t)cell * l->outputs + output];
-            offsets[count] = patch_offset(l, cell, corners[(size_t)cell * l->outputs + output]);
-            factors[count] = delta;
-            count += delta != 0;
-            sum += delta;
+        for (size_t at = output; at < cells * outputs; at += outputs) {
+            offsets[count] = winners[at];
+            factors[count] = deltas[at];
+            count += deltas[at] != 0;
+            sum += deltas[at];
         }
         bias[output] += sum;
         for (int i = 0; i < SIDE; i++)
-            add_listed_run(filters + (i * (size_t)l->outputs + output) * length, image + i * row, offsets, factors,
-                           count, length);
+            add_listed_run(filters + (i * outputs + output) * length, image + i * row, offsets, factors, count,
+                           length);
     }
 }
 
-/* Derivatives by the image, added to `back` [height][width][inputs]; `filters` as above.
- *
- * `offsets` and `factors` hold [cells][4 corners][outputs], `counts` [cells][4].
- */
-static void image_gradient(const struct layer *l, const float *filters, const float *deltas, const int32_t *corners,
-                           int32_t *offsets, float *factors, int32_t *counts, float *back) {
-    size_t length = SIDE * (size_t)l->inputs, row = (size_t)l->width * l->inputs;
-    int cells = (int)layer_cells(l), outputs = l->outputs;
-    for (int cell = 0; cell < cells; cell++) {
-        int count[4] = {0};
-        for (int output = 0; output < outputs; output++) {
-            float delta = deltas[(size_t)cell * outputs + output];
-            int corner = corners[(size_t)cell * outputs + output];
-            size_t at = ((size_t)cell * 4 + corner) * outputs + count[corner];
-            offsets[at] = output * (int32_t)length;
-            factors[at] = delta;
-            count[corner] += delta != 0;
+/* Lists of the filters that won at each position, [cells][4 corners][outputs], and how long they are. */
+static void list_by_position(const struct layer *l, const float *deltas, const int32_t *corners, int32_t *offsets,
+                             float *factors, int32_t *counts) {
+    size_t cells = layer_cells(l), outputs = l->outputs;
+    int32_t length = SIDE * l->inputs;
+    for (size_t cell = 0; cell < cells; cell++, deltas += outputs, corners += outputs, counts += 4) {
+        counts[0] = counts[1] = counts[2] = counts[3] = 0;
+        for (size_t output = 0; output < outputs; output++) {
+            if (deltas[output] == 0) continue;
+            size_t corner = corners[output], at = (cell * 4 + corner) * outputs + counts[corner]++;
+            offsets[at] = (int32_t)output * length;
+            factors[at] = deltas[output];
         }
-        for (int corner = 0; corner < 4; corner++) counts[cell * 4 + corner] = count[corner];
     }
-    for (int i = 0; i < SIDE; i++) /* outermost, so that a third of the filters at a time stays in the cache */
-        for (int list = 0; list < 4 * cells; list++)
-            add_listed_run(back + i * row + patch_offset(l, list / 4, list % 4),
-                           filters + i * (size_t)outputs * length, offsets + (size_t)list * outputs,
-                           factors + (size_t)list * outputs, counts[list], length);
+}
+
+/* Derivatives by the image, added to `back` [height][width][inputs], from those lists; `filters` as above. */
+static void image_gradient(const struct layer *l, const float *filters, const int32_t *offsets, const float *factors,
+                           const int32_t *counts, float *back) {
+    size_t inputs = l->inputs, length = SIDE * inputs, row = l->width * inputs, outputs = l->outputs;
+    for (int i = 0; i < SIDE; i++, filters += outputs * length, back += row) { /* a third of the filters at a time */
+        size_t list = 0;
+        for (int y = 0; y < l->rows; y++)
+            for (int x = 0; x < l->columns; x++)
+                for (int corner = 0; corner < 4; corner++, list++)
+                    add_listed_run(back + (2 * y + (corner >> 1)) * row + (2 * x + (corner & 1)) * inputs, filters,
+                                   offsets + list * outputs, factors + list * outputs, counts[list], length);
+    }
 }
 
 /* Gradient of the filters [9][outputs] and bias of a layer with one input channel. Here the winners of a cell lie in

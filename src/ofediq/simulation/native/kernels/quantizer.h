@@ -38,50 +38,111 @@ static void round_key(uint32_t seed, uint32_t step, uint32_t client, uint32_t ke
     key[1] = mix(mix(client ^ 0xC2B2AE35u) + right);
 }
 
-static float block_norm(const float *block, int64_t size) {
-    double sums[8] = {0};
-    int64_t at = 0;
-    for (; at + 8 <= size; at += 8)
-        for (int lane = 0; lane < 8; lane++) sums[lane] += (double)block[at + lane] * block[at + lane];
-    for (; at < size; at++) sums[0] += (double)block[at] * block[at];
-    double total = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-    double norm = sqrt(total);
-    return norm > MAX_NORM ? (float)MAX_NORM : (float)norm;
+#define HALF (LANES / 2)
+typedef double double_vec __attribute__((vector_size(8 * HALF)));
+typedef float half_vec __attribute__((vector_size(4 * HALF)));
+typedef float loose_half __attribute__((vector_size(4 * HALF), aligned(4), may_alias));
+typedef int32_t half_ivec __attribute__((vector_size(4 * HALF)));
+
+INLINE double_vec squares(const float *from, half_ivec mask) {
+    half_vec value = (half_vec)(mask & (half_ivec)(half_vec)*(const loose_half *)from);
+    double_vec wide = __builtin_convertvector(value, double_vec);
+    return wide * wide;
 }
 
-/* scales[i] = s / norm and units[i] = norm / s of the block that coordinate i is in. Blocks are filled in whole
- * vectors: what spills over is overwritten by the next block, or is padding. */
-static void fill_scales(const struct quantizer *q, const float *update, float *scales, float *units) {
-    int64_t size = q->dim / q->blocks, longer = q->dim % q->blocks, start = 0;
+/* In double precision: one rounding in the end, no overflow. `block` has a vector of room. */
+INLINE double sum_of_squares(const float *block, int64_t size) {
+    half_ivec lanes, all = {0};
+    for (int lane = 0; lane < HALF; lane++) lanes[lane] = lane;
+    double_vec even = {0}, odd = {0};
+    int64_t at = 0;
+    for (; at + LANES <= size; at += LANES) {
+        even += squares(block + at, ~all);
+        odd += squares(block + at + HALF, ~all);
+    }
+    even += squares(block + at, (half_ivec)(lanes < (int32_t)(size - at)));
+    odd += squares(block + at + HALF, (half_ivec)(lanes < (int32_t)(size - at - HALF)));
+    even += odd;
+    double total = 0;
+    for (int lane = 0; lane < HALF; lane++) total += even[lane];
+    return total;
+}
+
+enum { BATCH = 64, TILE = 1024 };
+
+/* scales[n] = s / norm and units[n] = norm / s of each block. */
+static void measure_blocks(const struct quantizer *q, const float *update, float *scales, float *units) {
+    int64_t size = q->dim / q->blocks, longer = q->dim % q->blocks;
     float levels = (float)q->levels, share = (float)(1.0 / q->levels);
-    for (int64_t block = 0; block < q->blocks; block++) {
-        int64_t count = size + (block < longer);
-        float norm = block_norm(update + start, count);
-        vec scale = spread(levels / (norm + (norm == 0))), unit = spread(norm * share);
-        for (int64_t at = start; at < start + count; at += LANES) {
-            store(scales + at, scale);
-            store(units + at, unit);
+    double sums[BATCH]; /* roots and quotients of many blocks at once are vector instructions */
+    for (int64_t first = 0; first < q->blocks; first += BATCH) {
+        int64_t many = first + BATCH < q->blocks ? BATCH : q->blocks - first;
+        for (int64_t n = 0; n < many; n++) {
+            int64_t count = size + (first + n < longer);
+            sums[n] = sum_of_squares(update, count);
+            update += count;
         }
-        start += count;
+        for (int64_t n = 0; n < many; n++) {
+            double wide = sqrt(sums[n]);
+            float norm = (float)(wide > MAX_NORM ? MAX_NORM : wide);
+            scales[first + n] = levels / (norm == 0 ? 1.0f : norm);
+            units[first + n] = norm * share;
+        }
     }
 }
 
-/* total += what the server decodes from `update`. All arrays have room for one vector past `dim`, rounded up. */
+/* total += what the server decodes from the vector of coordinates `index`. */
+INLINE void add_vector(const float *update, uvec index, const uint32_t key[2], int32_t levels, vec scale, vec unit,
+                       float *total) {
+    uvec word = mix_vector(mix_vector(index ^ key[0]) + key[1]);
+    vec draw = (__builtin_convertvector((ivec)(word >> 9), vec) + 0.5f) * 0x1p-23f;
+    vec value = load(update);
+    vec scaled = (vec)((ivec)value & 0x7FFFFFFF) * scale;
+    ivec level = __builtin_convertvector(scaled, ivec);
+    ivec up = (ivec)(draw < scaled - __builtin_convertvector(level, vec)) & (ivec)(level < levels);
+    ivec sign = (ivec)value >> 31;
+    ivec symbol = ((level - up) ^ sign) - sign; /* a true comparison is -1 */
+    store(total, load(total) + __builtin_convertvector(symbol, vec) * unit);
+}
+
+/* Spreads the blocks' numbers over the coordinates of a tile, in whole vectors: what spills over is overwritten by
+ * the next block, or is past the end. So the arithmetic needs no loop over blocks, which are often short. */
+struct spreading {
+    int64_t block, end; /* the block that the next coordinate is in, and where it ends */
+};
+
+static void spread_blocks(const struct quantizer *q, struct spreading *at, int64_t start, int64_t stop,
+                          const float *scales, const float *units, float *tile_scales,
+                          float *tile_units) {
+    int64_t size = q->dim / q->blocks, longer = q->dim % q->blocks;
+    for (int64_t from = start; from < stop;) {
+        int64_t to = at->end < stop ? at->end : stop;
+        vec wide_scale = spread(scales[at->block]), wide_unit = spread(units[at->block]);
+        for (int64_t i = from; i < to; i += LANES) {
+            store(tile_scales + (i - start), wide_scale);
+            store(tile_units + (i - start), wide_unit);
+        }
+        if (to == at->end && ++at->block < q->blocks) at->end += size + (at->block < longer);
+        from = to;
+    }
+}
+
+/* total += what the server decodes from `update`. `scales` and `units` are scratch of one number per block; `update`
+ * and `total` have a vector of room at their end. */
 static void add_quantized(const struct quantizer *q, const float *update, const uint32_t key[2], float *scales,
                           float *units, float *total) {
-    fill_scales(q, update, scales, units);
+    float tile_scales[TILE + LANES], tile_units[TILE + LANES];
+    struct spreading at = {0, q->dim / q->blocks + (q->dim % q->blocks > 0)};
     uvec index;
-    for (int lane = 0; lane < LANES; lane++) index[lane] = lane;
-    for (int64_t at = 0; at < q->dim; at += LANES, index += LANES) {
-        uvec word = mix_vector(mix_vector(index ^ key[0]) + key[1]);
-        vec draw = (__builtin_convertvector((ivec)(word >> 9), vec) + 0.5f) * 0x1p-23f;
-        vec value = load(update + at);
-        vec scaled = (vec)((ivec)value & 0x7FFFFFFF) * load(scales + at);
-        ivec level = __builtin_convertvector(scaled, ivec);
-        ivec up = (ivec)(draw < scaled - __builtin_convertvector(level, vec)) & (ivec)(level < q->levels);
-        ivec sign = (ivec)value >> 31;
-        ivec symbol = ((level - up) ^ sign) - sign; /* a true comparison is -1 */
-        store(total + at, load(total + at) + __builtin_convertvector(symbol, vec) * load(units + at));
+    for (uint32_t lane = 0; lane < LANES; lane++) index[lane] = lane;
+    measure_blocks(q, update, scales, units);
+    for (int64_t start = 0; start < q->dim; start += TILE) {
+        int64_t stop = start + TILE < q->dim ? start + TILE : q->dim;
+        spread_blocks(q, &at, start, stop, scales, units, tile_scales, tile_units);
+        for (int64_t i = start; i < stop; i += LANES, index += LANES)
+            add_vector(update + i, index, key, q->levels, load(tile_scales + (i - start)),
+                       load(tile_units + (i - start)),
+                       total + i);
     }
 }
 

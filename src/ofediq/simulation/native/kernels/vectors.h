@@ -79,16 +79,21 @@ INLINE void add_scaled(float *to, float factor, const float *from, size_t count)
     for (size_t at = 0; at < count; at += LANES) store(to + at, multiply_add(wide, load(from + at), load(to + at)));
 }
 
+/* values *= factor; there is a vector of room at the end. */
+INLINE void scale(float *values, float factor, size_t count) {
+    for (size_t at = 0; at < count; at += LANES) store(values + at, load(values + at) * factor);
+}
+
 INLINE size_t rounded_up(size_t count, size_t unit) { return (count + unit - 1) / unit * unit; }
 
 /* to[column * to_stride + row] = from[row * from_stride + column], in tiles that stay in the first-level cache. */
 static void transpose(float *to, size_t to_stride, const float *from, size_t from_stride, size_t rows,
                       size_t columns) {
-    enum { TILE = 16 };
-    for (size_t row0 = 0; row0 < rows; row0 += TILE) {
-        size_t row1 = row0 + TILE < rows ? row0 + TILE : rows;
-        for (size_t column0 = 0; column0 < columns; column0 += TILE) {
-            size_t column1 = column0 + TILE < columns ? column0 + TILE : columns;
+    enum { SQUARE = 16 };
+    for (size_t row0 = 0; row0 < rows; row0 += SQUARE) {
+        size_t row1 = row0 + SQUARE < rows ? row0 + SQUARE : rows;
+        for (size_t column0 = 0; column0 < columns; column0 += SQUARE) {
+            size_t column1 = column0 + SQUARE < columns ? column0 + SQUARE : columns;
             for (size_t column = column0; column < column1; column++)
                 for (size_t row = row0; row < row1; row++)
                     to[column * to_stride + row] = from[row * from_stride + column];

@@ -159,17 +159,17 @@ static void move(const struct shared *s, struct worker *t, int32_t row, int last
     *moved = 1;
 }
 
-/* total += what the server receives of the update in `t->sum`. */
-static void send(const struct shared *s, struct worker *t, int client, float *total) {
+/* total += what the server receives of the update in `t->sum`, which clients that do not move have divided by their
+ * rate before, where it cost nothing. */
+static void deliver(const struct shared *s, struct worker *t, int client, float *total) {
     const struct window *w = s->window;
     const struct network *n = &s->network;
-    vec rate = spread(w->rates[client]);
     if (!w->levels) {
-        for (size_t i = 0; i < n->inner; i += LANES) store(total + i, load(total + i) + load(t->sum + i) / rate);
+        add_scaled(total, 1 / w->rates[client], t->sum, n->inner);
         return;
     }
-    for (size_t i = 0; i < n->inner; i += LANES) store(t->sum + i, load(t->sum + i) / rate);
     n->export_flat(n->shape, t->sum, t->update);
+    if (w->moves && w->steps > 1) scale(t->update, 1 / w->rates[client], n->dim);
     memset(t->update + n->dim, 0, LANES * sizeof(float));
     struct quantizer quantizer = {(int64_t)n->dim, w->blocks, w->levels};
     uint32_t key[2];
@@ -183,7 +183,7 @@ static float run_client(struct shared *s, struct worker *t, int client, double *
     const struct window *w = s->window;
     const struct network *n = &s->network;
     int sends = w->sends[client], moves = w->moves && w->steps > 1, direct = !moves && !w->levels, moved = 0;
-    float factor = direct && sends ? 1 / w->rates[client] : 1, weight = 0;
+    float factor = sends && !moves ? 1 / w->rates[client] : 1, weight = 0;
     if (sends && !direct) memset(t->sum, 0, n->inner * sizeof(float));
     for (int step = 0; step < w->steps; step++) {
         int32_t row = w->order[(size_t)step * w->clients + client];
@@ -204,7 +204,7 @@ static float run_client(struct shared *s, struct worker *t, int client, double *
     }
     if (!sends || direct) return weight;
     if (w->model.penalty != 0 && weight != 0) add_scaled(t->sum, w->model.penalty * weight, s->inner, n->inner);
-    send(s, t, client, total);
+    deliver(s, t, client, total);
     return 0;
 }
 
