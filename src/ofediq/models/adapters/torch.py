@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ofediq.arrays import Array
-from ofediq.errors import InputError, extra
+from ofediq.errors import InputError, extra, require_integer
 from ofediq.models.adapters.flat import Vector
 from ofediq.models.adapters.outputs import check_outputs, checked_chunk, checked_task
 from ofediq.models.base import Model, Task
@@ -34,6 +35,7 @@ class TorchModel(Model):
         make: from a seed to a module with the parameters before the first step.
         shapes: name and shape of each parameter that is learnt, in the order of the flat vector.
         classes: the number of class scores, if known.
+        threads: how many threads torch uses for this model.
     """
 
     name: str
@@ -44,6 +46,7 @@ class TorchModel(Model):
     classes: int | None
     convex: bool = False
     chunk: int = 256
+    threads: int = 1
     # Calling a module with other parameters puts them inside it for the time of the call, so one call at a time;
     # with clients on several devices, callbacks come from several threads.
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -100,7 +103,7 @@ class TorchModel(Model):
 
         def host(*arrays: Array) -> tuple[Array, ...]:
             tensors = [torch.tensor(np.asarray(array)) for array in arrays]  # a copy: ours may be read-only
-            with self.lock:
+            with self.lock, _using_threads(self.threads):
                 found = function(tensors[0].float(), *tensors[1:])
             return tuple(
                 value.detach().numpy().astype(dtype, copy=False)
@@ -183,6 +186,7 @@ def from_torch(
     name: str | None = None,
     convex: bool = False,
     chunk: int | None = None,
+    threads: int = 1,
 ) -> TorchModel:
     """A model from a `torch.nn.Module` that takes a batch of samples, the convention there.
 
@@ -207,6 +211,8 @@ def from_torch(
         name: what reports call the model; by default the module's class.
         convex: declare the loss convex in the parameters. Nobody checks it.
         chunk: how many clients to hold at once; by default their gradients fit in 8 MiB.
+        threads: how many threads torch uses for this model, whatever it uses elsewhere. The engine's own threads
+            want the same cores: more than one pays for large modules on an idle machine only.
     """
     torch = extra("torch", "torch")
     checked_task(task, classes)
@@ -218,7 +224,8 @@ def from_torch(
     frozen = copy.deepcopy(first).cpu().float().eval()
     label = type(first).__name__ if name is None else name
     dim = sum(int(np.prod(shape)) for _, shape in shapes)
-    return TorchModel(label, task, frozen, make, shapes, classes, convex, checked_chunk(chunk, dim))
+    chunk, threads = checked_chunk(chunk, dim), require_integer("threads", threads, 1)
+    return TorchModel(label, task, frozen, make, shapes, classes, convex, chunk, threads)
 
 
 def _made(make: Any, seed: int) -> Any:
@@ -232,6 +239,18 @@ def _made(make: Any, seed: int) -> Any:
     if not isinstance(module, torch.nn.Module):
         raise InputError(f"`module` must give an nn.Module for a seed, got {module!r}")
     return module
+
+
+@contextmanager
+def _using_threads(count: int) -> Iterator[None]:
+    """Run torch with `count` threads, then as before."""
+    torch = extra("torch", "torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _learnt(module: Any) -> list[tuple[str, Tensor]]:
