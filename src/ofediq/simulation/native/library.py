@@ -62,7 +62,12 @@ def load() -> ctypes.CDLL:
     return found
 
 
-@functools.lru_cache(maxsize=8)
+def forget() -> None:
+    """Look for the library anew at the next use, after a change of the environment."""
+    _load.cache_clear()
+
+
+@functools.cache
 def _load(switch: str, chosen: str, path: str) -> ctypes.CDLL | UnavailableError:
     """`load`, with the reason as a value: a failed compilation is not repeated at every run."""
     try:

@@ -1,0 +1,235 @@
+"""The compiled kernels against the JAX engine, the codec, themselves on other threads, and without a compiler."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import optax
+import pytest
+
+from ofediq import codec, methods, models
+from ofediq.errors import InputError
+from ofediq.methods import Method
+from ofediq.models import Model
+from ofediq.randomness import Purpose, stream_key
+from ofediq.simulation import Result, client_mesh, simulate
+from ofediq.simulation.native import library, native_runner, native_status
+from ofediq.simulation.native.window import Kernels, Rules, quantized, thread_count
+from ofediq.streams import Dataset, Stream
+
+needs_compiler = pytest.mark.skipif(not native_status().startswith("compiled"), reason=native_status())
+
+CLIENTS = 37  # no multiple of anything that the kernels group by
+TAME_ADAM = methods.optimizer(optax.adam(0.01, eps=1e-3), "tame adam")
+METHODS = {
+    "fedogd": methods.fedogd(0.1),
+    "fedogd-adam": replace(methods.fedogd(0.01, preset="authors"), server=TAME_ADAM),
+    "ofedavg": methods.ofedavg(0.4, 0.1),
+    "ofedavg-per-client": methods.ofedavg(np.linspace(0.1, 1.0, CLIENTS).tolist(), 0.1),
+    "fedomd": methods.fedomd(3, 0.1),
+    "fedomd-hold": replace(methods.fedomd(3, 0.01, preset="authors"), server=TAME_ADAM),
+    "ofediq": methods.ofediq(0.5, levels=3, blocks=20, step_size=0.1),
+    "ofediq-qsgd": methods.ofediq(0.5, levels=7, blocks=1, step_size=0.1),
+    "ofediq-period": methods.ofediq(0.6, levels=17, blocks=33, period=3, step_size=0.1),
+    "ofediq-hold": replace(methods.ofediq(0.6, 3, 33, 3, 0.01, preset="authors"), server=TAME_ADAM),
+}
+MODELS: dict[str, Model] = {
+    "cnn": models.cnn(13, 14, 3),
+    "mlp-classifier": models.mlp_classifier(14, 4),
+    "mlp-regressor": models.mlp_regressor(5, hidden=(20, 9, 33)),
+}
+
+
+@pytest.fixture(autouse=True)
+def forget_libraries() -> Iterator[None]:
+    """Each test finds the library for its own environment."""
+    library.forget()
+    yield
+    library.forget()
+
+
+def patchy_stream(key: str) -> Stream:
+    """Seven steps (no multiple of the periods), a third of the samples missing, one client that never comes."""
+    rng = np.random.default_rng(0)
+    shape, classes = {"cnn": ((13, 14), 3), "mlp-classifier": ((14,), 4), "mlp-regressor": ((5,), 0)}[key]
+    x = rng.normal(size=(90, *shape)).astype(np.float32)
+    x[x < 0] = 0  # ties of the pooling are common on a black background
+    if classes:
+        data = Dataset("made", x, rng.integers(0, classes, 90).astype(np.int32), "classification", classes)
+    else:
+        data = Dataset("made", x, rng.normal(size=90).astype(np.float32), "regression")
+    order = rng.integers(0, 90, (7, CLIENTS)).astype(np.int32)
+    order[rng.random(order.shape) < 1 / 3] = -1
+    order[:, 5] = -1
+    return Stream(data, order)
+
+
+@needs_compiler
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("method", METHODS)
+def test_native_equals_jax(method: str, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = patchy_stream(model)
+    assert native_runner(METHODS[method], MODELS[model], None) is not None
+    native = simulate(METHODS[method], stream, MODELS[model], seed=7)
+    monkeypatch.setenv(library.SWITCH, "0")
+    assert native_runner(METHODS[method], MODELS[model], None) is None
+    jax = simulate(METHODS[method], stream, MODELS[model], seed=7)
+    assert_same_run(native, jax)
+
+
+@needs_compiler
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("method", ["fedogd", "ofedavg", "fedomd", "ofediq", "ofediq-period"])
+def test_threads_do_not_matter(method: str, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = []
+    for threads in (1, 2, 5):
+        monkeypatch.setenv("OFEDIQ_THREADS", str(threads))
+        runs.append(simulate(METHODS[method], patchy_stream(model), MODELS[model]))
+    for other in runs[1:]:
+        np.testing.assert_array_equal(other.params, runs[0].params)
+        np.testing.assert_array_equal(other.loss, runs[0].loss)
+
+
+@needs_compiler
+@pytest.mark.parametrize("filters", [(16, 16), (48, 16), (16, 48)])
+@pytest.mark.parametrize("side", [(10, 10), (11, 17), (29, 12)])
+def test_convolutions_of_other_shapes(filters: tuple[int, int], side: tuple[int, int]) -> None:
+    model = replace(models.cnn(*side, classes=5), filters=filters)
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(9, *side)).astype(np.float32), rng.integers(0, 5, 9).astype(np.int32)
+    params, weights = model.initial(3), np.ones(9, np.float32)
+    losses, errors, gradient = model.batch_gradient(params, x, y, weights)
+    order = np.arange(9, dtype=np.int32)[None]
+    sums = Kernels(model, x, y).run(params, order, weights > 0, weights, Rules(), seed=0, step=1)
+    np.testing.assert_allclose(sums.total, gradient, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(sums.loss, [losses.sum()], rtol=1e-6)
+    np.testing.assert_array_equal(sums.error, [errors.sum()])
+
+
+@needs_compiler
+@pytest.mark.parametrize("dim", [1, 7, 16, 333, 5889])
+@pytest.mark.parametrize("levels", [1, 3, 255, 2**15])
+def test_quantizer_equals_codec_bit_for_bit(dim: int, levels: int) -> None:
+    update = np.random.default_rng(dim).normal(size=dim).astype(np.float32)
+    update[::5] = 0
+    for blocks in sorted({1, max(1, dim // 45), max(1, dim // 3), dim}):
+        key = stream_key(11, 2**31, 12345, Purpose.ROUND)
+        message = codec.quantize(update, levels=levels, blocks=blocks, rng=key)
+        received = quantized(update, levels, blocks, seed=11, step=2**31, client=12345)
+        np.testing.assert_array_equal(received, message.dequantize())
+
+
+@needs_compiler
+def test_quantizer_survives_zeros_and_huge_numbers() -> None:
+    assert not quantized(np.zeros(40, np.float32), 3, 4, seed=0, step=1, client=0).any()
+    huge = np.full(40, 3e38, np.float32)
+    assert np.isfinite(quantized(huge, 3, 4, seed=0, step=1, client=0)).all()
+
+
+@pytest.mark.parametrize(
+    ("method", "model"),
+    [
+        (methods.ogd(), MODELS["cnn"]),
+        (methods.local(), MODELS["cnn"]),
+        (methods.fedomd(3, mirror="simplex"), MODELS["cnn"]),
+        (methods.ofediq(0.5, 3, 20, coding="entropy"), MODELS["cnn"]),
+        (methods.fedogd(), models.softmax(14, 4)),
+        (methods.fedogd(), replace(models.cnn(), filters=(12, 20))),
+    ],
+)
+def test_what_the_kernels_do_not_know_runs_in_jax(method: Method, model: Model) -> None:
+    assert native_runner(method, model, None) is None
+
+
+def test_a_mesh_runs_in_jax() -> None:
+    assert native_runner(METHODS["fedogd"], MODELS["cnn"], client_mesh(1)) is None
+
+
+@pytest.mark.parametrize("setting", [("CC", "no-such-compiler"), ("PATH", "/nowhere"), ("CC", "false")])
+def test_without_a_compiler(
+    setting: tuple[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OFEDIQ_CACHE", str(tmp_path))
+    monkeypatch.setenv(*setting)
+    assert native_status().startswith("no compiled kernels: ")
+    result = simulate(METHODS["ofediq"], patchy_stream("mlp-regressor"), MODELS["mlp-regressor"])
+    assert np.isfinite(result.loss).all()
+
+
+@needs_compiler
+@pytest.mark.parametrize("blocker", ["file", "read-only"])
+def test_cache_that_cannot_be_written(blocker: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    if blocker == "file":
+        cache.write_text("not a directory")
+    else:
+        if os.getuid() == 0:
+            pytest.skip("root can write anywhere")
+        cache.mkdir(mode=0o500)
+    monkeypatch.setenv("OFEDIQ_CACHE", str(cache))
+    assert native_status().startswith("compiled kernels: ")
+    assert str(cache) not in native_status()
+
+
+@needs_compiler
+def test_processes_compile_at_the_same_time(tmp_path: Path) -> None:
+    code = "from ofediq.simulation.native import native_status; print(native_status())"
+    command, environment = [sys.executable, "-c", code], {**os.environ, "OFEDIQ_CACHE": str(tmp_path)}
+    started = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    said = {process.communicate(timeout=120)[0] for process in started}
+    assert len(said) == 1
+    assert said.pop().startswith("compiled kernels: ")
+    assert len(list((tmp_path / "native").iterdir())) == 1
+
+
+@needs_compiler
+def test_bad_arguments_do_not_reach_c() -> None:
+    model = models.mlp_regressor(5)
+    x, y = np.zeros((4, 5), np.float32), np.zeros(4, np.float32)
+    kernels = Kernels(model, x, y)
+    good = {
+        "params": model.initial(0),
+        "order": np.zeros((1, 3), np.int32),
+        "sends": np.ones(3, bool),
+        "rates": np.ones(3, np.float32),
+        "rules": Rules(),
+    }
+    bad = {
+        "params": np.zeros(3, np.float32),
+        "order": np.full((1, 3), 4, np.int32),
+        "sends": np.ones(2, bool),
+        "rates": np.ones(4, np.float32),
+        "rules": Rules(levels=3, blocks=model.dim + 1),
+    }
+    for name, value in bad.items():
+        with pytest.raises(InputError, match="must"):
+            kernels.run(**{**good, name: value}, seed=0, step=1)  # type: ignore[arg-type]  # a mix of types
+    with pytest.raises(InputError, match="`samples` must be 5 numbers"):
+        Kernels(model, np.zeros((4, 6), np.float32), y)
+
+
+def test_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OFEDIQ_THREADS", "3")
+    assert thread_count() == 3
+    for wrong in ("0", "many", "1000"):
+        monkeypatch.setenv("OFEDIQ_THREADS", wrong)
+        with pytest.raises(InputError, match="OFEDIQ_THREADS"):
+            thread_count()
+    monkeypatch.delenv("OFEDIQ_THREADS")
+    assert thread_count() >= 1
+
+
+def assert_same_run(one: Result, other: Result) -> None:
+    np.testing.assert_array_equal(one.senders, other.senders)
+    np.testing.assert_array_equal(one.bits_wire, other.bits_wire)
+    np.testing.assert_allclose(one.params, other.params, rtol=2e-4, atol=2e-6)
+    np.testing.assert_allclose(one.loss, other.loss, rtol=2e-5, atol=1e-5)
+    np.testing.assert_allclose(one.error, other.error, rtol=2e-4, atol=1e-5)
