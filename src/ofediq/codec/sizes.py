@@ -75,19 +75,30 @@ def payload_bits(symbols: Array, norms: Array, levels: int, norm_bits: int = 32)
     """
     xp = namespace(symbols)
     dim, blocks = symbols.shape[-1], norms.shape[-1]
-    firsts, widths = magnitude_classes(levels)
-    magnitudes = abs(symbols)
-    at_least = xp.stack([(magnitudes >= int(first)).sum(-1) for first in firsts[1:]], axis=-1)
+    widths = magnitude_classes(levels)[1]
+    counts = _rows_of_counts(_class_of(abs(symbols)), len(widths))
     sizes = np.concatenate([np.full(run.blocks, run.size) for run in block_layout(dim, blocks)])
-    alive = ((norms > 0) * xp.asarray(sizes)).sum(-1)[
-        ..., None
-    ]  # coordinates of the blocks that are coded at all
-    reached = xp.concatenate([alive, at_least], axis=-1).astype(np.float32)
-    counts = reached - xp.concatenate([reached[..., 1:], xp.zeros_like(reached[..., :1])], axis=-1)
-    classes = norm_classes(norms, norm_bits)
-    norm_counts = (classes[..., None] == xp.arange(256)).sum(-2).astype(np.float32)
+    dead = ((norms == 0) * xp.asarray(sizes)).sum(-1)  # zeros of empty blocks are not coded
+    counts = xp.concatenate([counts[..., :1] - dead[..., None], counts[..., 1:]], axis=-1).astype(np.float32)
+    norm_counts = _rows_of_counts(norm_classes(norms, norm_bits), 256).astype(np.float32)
     bits = _symbol_bits(counts, widths) + _norm_bits(norm_counts, norm_bits)
     return xp.minimum(bits, np.float32(8 * packed_payload_bytes(dim, levels, blocks, norm_bits)))
+
+
+def _class_of(magnitudes: Array) -> Array:
+    """The class of each magnitude, see `magnitude_classes`: itself below 32, then eight to an octave."""
+    xp = namespace(magnitudes)
+    octave = (magnitudes.astype(np.float32).view(np.int32) >> 23) - 127  # floor(log2), from the float's exponent
+    above = 24 + 8 * (octave - 5) + (magnitudes >> xp.maximum(octave - 3, 0))
+    return xp.where(magnitudes < 32, magnitudes, above)
+
+
+def _rows_of_counts(classes: Array, count: int) -> Array:
+    """How often each of `count` classes occurs in each row: [n, ...] integers -> [n, count]."""
+    rows = namespace(classes).arange(classes.shape[0])[:, None]
+    if hasattr(classes, "at"):  # JAX
+        return namespace(classes).zeros((classes.shape[0], count), np.int32).at[rows, classes].add(1)
+    return np.bincount((rows * count + classes).reshape(-1), minlength=len(rows) * count).reshape(-1, count)
 
 
 def _symbol_bits(classes: Array, widths: Ints) -> Array:

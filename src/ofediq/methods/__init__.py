@@ -10,20 +10,24 @@ from ofediq.methods.catalog import (
     local,
     method,
     ofedavg,
+    ofedgrid,
     ofediq,
+    ofediq_norm,
     ogd,
 )
-from ofediq.methods.compress import Compressor, identity, quantize
+from ofediq.methods.compress import Compressor, grid, identity, quantize
 from ofediq.methods.local import LocalRule, hold
 from ofediq.methods.local import ogd as local_ogd
 from ofediq.methods.method import Method, Topology
 from ofediq.methods.mirror import MirrorMap, mirror_map
-from ofediq.methods.participation import Participation, bernoulli, everyone, fixed_size
+from ofediq.methods.participation import Participation, bernoulli, everyone, fixed_size, norm_proportional
 from ofediq.methods.server import ServerRule, adam, descend, optimizer
+from ofediq.methods.steering import Budget, budget
 
 __all__ = [
     "KEYS",
     "PRESETS",
+    "Budget",
     "Compressor",
     "LocalRule",
     "Method",
@@ -34,20 +38,25 @@ __all__ = [
     "adam",
     "at_budget",
     "bernoulli",
+    "budget",
     "descend",
     "everyone",
     "fedogd",
     "fedomd",
     "fixed_size",
     "from_plan",
+    "grid",
     "hold",
     "identity",
     "local",
     "local_ogd",
     "method",
     "mirror_map",
+    "norm_proportional",
     "ofedavg",
+    "ofedgrid",
     "ofediq",
+    "ofediq_norm",
     "ogd",
     "optimizer",
     "quantize",

@@ -12,17 +12,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from ofediq.codec import Coding
 from ofediq.errors import InputError, require_choice, require_fraction, require_integer
-from ofediq.methods.compress import Compressor, identity, quantize
+from ofediq.methods.compress import Compressor, grid, identity, quantize
 from ofediq.methods.local import LocalRule, hold
 from ofediq.methods.local import ogd as local_ogd
 from ofediq.methods.method import Method
 from ofediq.methods.mirror import mirror_map
-from ofediq.methods.participation import Participation, bernoulli, everyone, fixed_size
+from ofediq.methods.participation import Participation, bernoulli, everyone, fixed_size, norm_proportional
 from ofediq.methods.server import ServerRule, adam, descend
+from ofediq.methods.steering import budget
 from ofediq.theory import Plan, plan
 
 KEYS = ("fedogd", "ofedavg", "fedomd", "ofediq", "ogd", "local")
@@ -99,6 +101,48 @@ def ofediq(
     """
     compress = quantize(levels, blocks, coding=coding)
     return _federated("OFedIQ", step_size, preset, rate=rate, period=period, compress=compress)
+
+
+def ofedgrid(
+    bits_per_step: float,
+    steps: int,
+    step_size: float = 0.01,
+    preset: str = "paper",
+    spread: float = 30.0,
+    front: float = 0.5,
+) -> Method:
+    """OFedGrid: all clients round to one grid, and send in proportion to what they have to say. Not in the paper.
+
+    With z_t broadcast by the server: p_k = min(1, ||u_k|| / (spread z_t)); m_k = round_at_random(u_k / (p_k z_t));
+    w_{t+1} = w_t - eta/K sum of the z_t m_k received. Unbiased. z_t follows a budget of real, entropy-coded bits.
+
+    Args:
+        bits_per_step: mean uplink bits per step on the wire, all clients together.
+        steps: T, the horizon that the budget is spread over.
+        step_size: eta.
+        preset: which server rule, see the module; sampling is the method's own.
+        spread: norm of a sampled update in grid steps.
+        front: how much the budget leans towards early steps, see `Budget`.
+    """
+    rule = budget(bits_per_step, steps, front)
+    base = _federated("OFedGrid", step_size, preset)
+    return replace(base, participation=norm_proportional(spread), compress=grid(), steer=rule)
+
+
+def ofediq_norm(
+    levels: int,
+    blocks: int,
+    bits_per_step: float,
+    steps: int,
+    step_size: float = 0.01,
+    preset: str = "paper",
+    front: float = 0.5,
+) -> Method:
+    """The paper's quantiser with norm-proportional participation and entropy coding: a step towards OFedGrid."""
+    rule = budget(bits_per_step, steps, front)
+    base = _federated("OFedIQ-norm", step_size, preset)
+    compress = quantize(levels, blocks, coding="entropy")
+    return replace(base, participation=norm_proportional(1.0), compress=compress, steer=rule)
 
 
 def ogd(step_size: float = 0.01, preset: str = "paper") -> Method:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ofediq import codec
 from ofediq.arrays import Array, namespace
 from ofediq.codec import (
+    MAX_LEVELS,
     Coding,
     Message,
     block_layout,
@@ -38,10 +39,17 @@ class Compressor(Protocol):
     def formula_bits(self, dim: int) -> float:
         """Bits of one message by the paper's formula."""
 
-    def apply(self, updates: Array, seed: Array, step: Array, ids: Array) -> tuple[Array, Array]:
-        """What the server decodes from `updates` [n, dim] of clients `ids`, and bits of each payload, [n]."""
+    def apply(
+        self, updates: Array, seed: Array, step: Array, ids: Array, signal: Array = None
+    ) -> tuple[Array, Array]:
+        """What the server decodes from `updates` [n, dim] of clients `ids`, and bits of each payload, [n].
 
-    def message(self, update: npt.NDArray[np.float32], seed: int, step: int, client: int) -> Message:
+        `signal` is the number that the server broadcast with the model, in methods that are steered.
+        """
+
+    def message(
+        self, update: npt.NDArray[np.float32], seed: int, step: int, client: int, signal: float | None = None
+    ) -> Message:
         """The message of one client."""
 
 
@@ -55,11 +63,15 @@ class Identity:
         """32 D."""
         return 32.0 * dim
 
-    def apply(self, updates: Array, seed: Array, step: Array, ids: Array) -> tuple[Array, Array]:
+    def apply(
+        self, updates: Array, seed: Array, step: Array, ids: Array, signal: Array = None
+    ) -> tuple[Array, Array]:
         """The updates themselves."""
         return updates, namespace(updates).full(updates.shape[0], np.float32(32 * updates.shape[1]))
 
-    def message(self, update: npt.NDArray[np.float32], seed: int, step: int, client: int) -> Message:
+    def message(
+        self, update: npt.NDArray[np.float32], seed: int, step: int, client: int, signal: float | None = None
+    ) -> Message:
         """A raw message."""
         return Message.raw(update, step=step, client=client)
 
@@ -81,7 +93,9 @@ class Quantize:
         """32 b + D (1 + log2(s + 1))."""
         return 32.0 * self.blocks + dim * (1.0 + float(np.log2(self.levels + 1)))
 
-    def apply(self, updates: Array, seed: Array, step: Array, ids: Array) -> tuple[Array, Array]:
+    def apply(
+        self, updates: Array, seed: Array, step: Array, ids: Array, signal: Array = None
+    ) -> tuple[Array, Array]:
         """Quantised updates; the bits are the exact packed size, or the ideal length of the entropy code."""
         xp = namespace(updates)
         clients, dim = updates.shape
@@ -101,12 +115,57 @@ class Quantize:
             return sent, xp.full(clients, np.float32(bits))
         return sent, payload_bits(xp.concatenate(symbols, axis=1), xp.concatenate(norms, axis=1), self.levels)
 
-    def message(self, update: npt.NDArray[np.float32], seed: int, step: int, client: int) -> Message:
+    def message(
+        self, update: npt.NDArray[np.float32], seed: int, step: int, client: int, signal: float | None = None
+    ) -> Message:
         """A quantised message."""
         key = stream_key(seed, step, client, Purpose.ROUND)
         return codec.quantize(
             update, levels=self.levels, blocks=self.blocks, rng=key, step=step, client=client
         )
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Round to one common grid: value_i = z m_i, where m_i is u_i / z rounded at random to a neighbouring integer.
+
+    The grid's step z is the server's signal, the same for all clients and coordinates. Unbiased;
+    E||Q(u) - u||^2 = z^2 sum f_i (1 - f_i) <= z ||u||_1, with f_i the fraction of |u_i| / z. No norms are sent,
+    and a coordinate far below z costs almost nothing in the entropy code. Under a total number of bits, equal
+    steps for all are what reverse water-filling asks for: bits go where the energy is, across clients and steps.
+
+    The (s, b) message with s = 2^15, b = 1 and norm s z carries it; m is cut at +-s, at 32768 grid steps.
+    """
+
+    coding: Coding = "entropy"
+
+    def formula_bits(self, dim: int) -> float:
+        """NaN: the paper's formula knows no such message; its bits are counted as they are on the wire."""
+        return float("nan")
+
+    def apply(
+        self, updates: Array, seed: Array, step: Array, ids: Array, signal: Array = None
+    ) -> tuple[Array, Array]:
+        """Updates on the grid; the bits are the ideal length of the entropy code."""
+        xp = namespace(updates)
+        clients, dim = updates.shape
+        key = stream_key(seed, step, ids[:, None], Purpose.ROUND)
+        norms = xp.full((clients, 1), np.float32(MAX_LEVELS)) * signal
+        rows = updates[:, None, :]
+        draws = uniform(key, xp.arange(dim, dtype=np.uint32))[:, None, :]
+        symbols = signed_symbols(rows, norms[..., None], draws, MAX_LEVELS)
+        sent = symbol_values(symbols, norms[..., None], MAX_LEVELS)[:, 0]
+        return sent, payload_bits(symbols[:, 0], norms, MAX_LEVELS)
+
+    def message(
+        self, update: npt.NDArray[np.float32], seed: int, step: int, client: int, signal: float | None = None
+    ) -> Message:
+        """A message with one norm, s z."""
+        norm = np.full((1, 1), np.float32(MAX_LEVELS) * np.float32(signal), np.float32)
+        key = stream_key(seed, step, client, Purpose.ROUND)
+        draws = uniform(key, np.arange(update.size, dtype=np.uint32))
+        symbols = signed_symbols(update[None], norm, draws[None], MAX_LEVELS)[0]
+        return Message(update.size, MAX_LEVELS, 1, symbols, norm[0], step=step, client=client)
 
 
 def identity() -> Identity:
@@ -128,3 +187,13 @@ def quantize(levels: int, blocks: int, coding: Coding = "packed") -> Quantize:
     require_integer("blocks", blocks, 1)
     require_choice("coding", coding, ("packed", "entropy"))
     return Quantize(levels, blocks, coding)
+
+
+def grid() -> Grid:
+    """Round to the common grid whose step the server broadcasts.
+
+    >>> sent, bits = grid().apply(np.array([[0.5, -4.0]], np.float32), 0, 1, np.array([0]), np.float32(2.0))
+    >>> float(sent[0, 1])
+    -4.0
+    """
+    return Grid()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ofediq.errors import require_choice, require_integer
-from ofediq.methods.compress import Compressor, Identity
+from ofediq.errors import InputError, require_choice, require_integer
+from ofediq.methods.compress import Compressor, Grid, Identity
 from ofediq.methods.local import LocalRule
-from ofediq.methods.participation import Participation
+from ofediq.methods.participation import NormProportional, Participation
 from ofediq.methods.server import ServerRule
+from ofediq.methods.steering import Budget
 
 Topology = Literal["federated", "central", "separate"]
 """Who learns: clients with a server; one learner that sees every sample; each client alone."""
@@ -32,6 +33,7 @@ class Method:
         period: L, the number of steps in a window.
         topology: federated, or one of two references: central (all samples at one place, learnt one by one)
             and separate (no communication).
+        steer: how the server's signal to the clients follows a bit budget; None for methods without one.
     """
 
     name: str
@@ -41,10 +43,18 @@ class Method:
     server: ServerRule
     period: int = 1
     topology: Topology = "federated"
+    steer: Budget | None = None
 
     def __post_init__(self) -> None:
         require_integer("period", self.period, 1)
         require_choice("topology", self.topology, ("federated", "central", "separate"))
+        proportional = isinstance(self.participation, NormProportional)
+        if proportional != (self.steer is not None):
+            raise InputError("`steer` must be given with norm-proportional participation, and only with it")
+        if isinstance(self.compress, Grid) and self.steer is None:
+            raise InputError(
+                "`steer` must be given with the grid compressor, which rounds to the server's signal"
+            )
 
     @property
     def sums_gradients(self) -> bool:
@@ -62,6 +72,7 @@ class Method:
             "participation": self.participation,
             "compress": self.compress,
             "server": self.server.name,
+            "steer": self.steer,
         }
         shown = {key: value if isinstance(value, str) else repr(value) for key, value in pieces.items()}
         return {"name": self.name, "period": self.period, "topology": self.topology, **shown}

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.arrays import Array, namespace
-from ofediq.errors import InputError, require, require_fraction
+from ofediq.errors import InputError, require, require_fraction, require_positive
 from ofediq.randomness import Purpose, stream_key, uniform, words
 
 
@@ -89,6 +89,49 @@ class FixedSize:
         xp = namespace(drawn)
         rank = xp.argsort(xp.argsort(drawn, stable=True), stable=True)
         return rank[ids] < self.count(clients)
+
+
+@dataclass(frozen=True)
+class NormProportional:
+    """Client k sends with probability p_k = min(1, max(floor, ||u_k|| / (spread z))), divided out of its update.
+
+    Unbiased for any z, since z comes from earlier steps. Among all choices with the same expected number of
+    senders, p_k proportional to ||u_k|| minimises sum ||u_k||^2 / p_k, the variance of the sum; an update that is
+    sent with p_k < 1 has norm spread z, whatever it was before. `floor` bounds the weight 1 / p_k.
+    """
+
+    spread: float
+    floor: float = 1e-4
+    everyone: bool = False
+
+    def rates(self, clients: int) -> npt.NDArray[np.float32]:
+        """The lowest possible rate: the real ones depend on the updates."""
+        return np.full(clients, self.floor, np.float32)
+
+    def probabilities(self, norms: Array, signal: Array) -> Array:
+        """p_k of clients whose updates have these norms; nothing to say means nothing is sent."""
+        xp = namespace(norms)
+        wanted = xp.clip(norms / (np.float32(self.spread) * signal), np.float32(self.floor), np.float32(1))
+        return xp.where(norms > 0, wanted, np.float32(0))
+
+    def draws(self, seed: Array, step: Array, ids: Array) -> Array:
+        """The draw of each client, which sends if it lies below its probability."""
+        return uniform(stream_key(seed, step, ids, Purpose.PARTICIPATE), np.zeros(1, np.uint32))
+
+    def active(self, seed: Array, step: Array, ids: Array, clients: int) -> Array:
+        """Not known beforehand."""
+        raise InputError(
+            "`participation` proportional to norms needs the updates: its method must be steered"
+        )
+
+
+def norm_proportional(spread: float, floor: float = 1e-4) -> NormProportional:
+    """Send with probability ||u|| / (`spread` z), between `floor` and 1; z is the server's signal.
+
+    >>> norm_proportional(spread=10.0).probabilities(np.array([0.0, 1.0, 50.0], np.float32), np.float32(1.0))
+    array([0. , 0.1, 1. ], dtype=float32)
+    """
+    return NormProportional(require_positive("spread", spread), require_fraction("floor", floor))
 
 
 def bernoulli(rate: float | Sequence[float]) -> Bernoulli:

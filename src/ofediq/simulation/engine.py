@@ -25,6 +25,7 @@ from ofediq.simulation import checkpoint as saved
 from ofediq.simulation.mesh import place, shares
 from ofediq.simulation.native import native_runner
 from ofediq.simulation.result import Result
+from ofediq.simulation.steered import steered
 from ofediq.simulation.sums import Pool
 from ofediq.simulation.topologies import Block, Carry, Records, Runner, first_carry, runner
 from ofediq.streams import Stream
@@ -139,7 +140,7 @@ class _Run:
         pool = place(Pool(stream.x, stream.y), mesh)  # type: ignore[arg-type]  # NumPy in, JAX out
         ids = place(np.arange(padded, dtype=np.int32), mesh, 0)
         carry = place(first_carry(method, jnp.asarray(params), stream.clients), mesh)
-        run_block = native_runner(method, model, mesh) or runner(method)
+        run_block = _runner(method, model, mesh)
         return cls(method, stream, model, seed, mesh, run_block, pool, ids, carry, [])
 
     def advance(self) -> None:
@@ -193,7 +194,8 @@ class _Run:
         ends = slice(period - 1, None, period)
         senders[ends], wire[ends] = records.senders, records.wire
         if self.method.topology == "federated":
-            formula = senders * self.method.compress.formula_bits(dim)
+            each = self.method.compress.formula_bits(dim)
+            formula = wire if np.isnan(each) else senders * each
             broadcast[ends] = 32.0 * dim
         else:
             formula = wire
@@ -231,6 +233,13 @@ class _Run:
             step=place(ends, self.mesh),
             transmit=place(ends <= steps, self.mesh),
         )
+
+
+def _runner(method: Method, model: Model, mesh: Mesh | None) -> Runner:
+    """What runs a block of windows: compiled kernels where they know the method, JAX everywhere else."""
+    if method.steer is not None:
+        return steered
+    return native_runner(method, model, mesh) or runner(method)
 
 
 def _check_fit(model: Model, stream: Stream) -> None:

@@ -64,7 +64,9 @@ def hindsight(
     norm = float(np.linalg.norm(gradient) / weights.sum())
     by_step = np.where(stream.order >= 0, losses[np.maximum(stream.order, 0)], 0.0).sum(1)
     heterogeneity = float(weights @ squared / weights.sum())
-    return Comparator(params, by_step, heterogeneity, norm, exact=bool(model.convex and norm <= 2 * tolerance))
+    return Comparator(
+        params, by_step, heterogeneity, norm, exact=bool(model.convex and norm <= 2 * tolerance)
+    )
 
 
 def _minimise(

@@ -69,7 +69,9 @@ def window_sums(
         return _sum_everything(method, model, params, pool, order, transmit)
     loss, error = _evaluate(model, params, pool, order)
     active = method.participation.active(seed, step, ids, clients) & (order >= 0).any(0) & transmit
-    total, wire = _sum_senders(method, model, clients, params, pool, order, ids, seed, step, active)
+    everyone = method.participation.rates(clients)
+    rates, expected = jnp.asarray(everyone)[ids], float(everyone.mean()) * order.shape[1]
+    total, wire = sum_senders(method, model, params, pool, order, ids, seed, step, active, rates, expected)
     return Sums(loss, error, total, active.sum(), wire)
 
 
@@ -105,10 +107,9 @@ def _evaluate(model: Model, params: jax.Array, pool: Pool, order: jax.Array) -> 
     return loss.reshape(rows.shape[:2]).sum(1), error.reshape(rows.shape[:2]).sum(1)
 
 
-def _sum_senders(
+def sum_senders(
     method: Method,
     model: Model,
-    clients: int,
     params: jax.Array,
     pool: Pool,
     order: jax.Array,
@@ -116,11 +117,15 @@ def _sum_senders(
     seed: jax.Array,
     step: jax.Array,
     active: jax.Array,
+    rates: jax.Array,
+    expected: float,
+    signal: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:
-    """The sum of the senders' compressed updates, and the bits of their payloads."""
-    here = order.shape[1]
-    rates = method.participation.rates(clients)
-    size = chunk_of_senders(float(rates.mean()) * here, model.chunk)
+    """The sum of the senders' compressed updates, and the bits of their payloads.
+
+    `rates` [n] are the probabilities of sending, `expected` about how many will; the rest as in `window_sums`.
+    """
+    size = chunk_of_senders(expected, model.chunk)
     queue = jnp.argsort(~active, stable=True)  # senders first, in the order of their numbers
     queue = jnp.concatenate([queue, jnp.zeros(size, queue.dtype)])
     count = active.sum()
@@ -128,9 +133,9 @@ def _sum_senders(
     def one(index: jax.Array, sums: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         rows = jax.lax.dynamic_slice(queue, (index * size,), (size,))
         valid = (index * size + jnp.arange(size) < count).astype(jnp.float32)
-        gradients = _window_gradients(method, model, params, pool, order[:, rows])
-        updates = gradients / jnp.asarray(rates)[ids[rows]][:, None]
-        sent, bits = method.compress.apply(updates, seed, step, ids[rows])
+        gradients = window_gradients(method, model, params, pool, order[:, rows])
+        updates = gradients / jnp.where(rates[rows] > 0, rates[rows], 1)[:, None]
+        sent, bits = method.compress.apply(updates, seed, step, ids[rows], signal)
         return sums[0] + valid @ sent, sums[1] + valid @ bits
 
     zero = (jnp.zeros_like(params), jnp.zeros((), jnp.float32))
@@ -138,7 +143,7 @@ def _sum_senders(
     return total, wire
 
 
-def _window_gradients(
+def window_gradients(
     method: Method, model: Model, params: jax.Array, pool: Pool, order: jax.Array
 ) -> jax.Array:
     """The sum of each client's gradients over the window, [n, dim], along its own path; `order` is [L, n]."""

@@ -155,7 +155,8 @@ def first_carry(method: Method, params: jax.Array, clients: int) -> Carry:
     if method.topology == "separate":
         each = jnp.tile(params, (clients, 1))
         return each, jax.vmap(method.server.init)(each)
-    return params, method.server.init(params)
+    state = method.server.init(params)
+    return params, state if method.steer is None else (state, jax.tree.map(jnp.asarray, method.steer.init()))
 
 
 def _column(mask: jax.Array, like: jax.Array) -> jax.Array:
