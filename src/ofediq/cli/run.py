@@ -14,113 +14,149 @@ if TYPE_CHECKING:
     from ofediq.experiment import Config
 
 _RUNS = Path("runs")
+_DATA, _LEARNING = "Data and clients", "Methods and model"
 _FILE_OPTIONS = ("data", "target", "client_column", "time_column")
 
 
 def run(
     dataset: Annotated[
-        str | None, typer.Option(help="Named dataset; `ofediq data` lists them.", show_default="digits")
+        str | None,
+        typer.Option(
+            help="Named dataset; `ofediq data` lists them.", show_default="digits", rich_help_panel=_DATA
+        ),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Your own CSV, Parquet or npz file instead; needs --target.")
+        Path | None,
+        typer.Option(help="Your own .csv, .parquet or .npz; needs --target.", rich_help_panel=_DATA),
     ] = None,
-    target: Annotated[str | None, typer.Option(help="Column of the file to predict.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Column of the file to predict.", rich_help_panel=_DATA)
+    ] = None,
     client_column: Annotated[
-        str | None, typer.Option(help="Column of the file that says whose row it is.")
+        str | None, typer.Option(help="Column that says whose row it is.", rich_help_panel=_DATA)
     ] = None,
-    time_column: Annotated[str | None, typer.Option(help="Column of the file to sort by.")] = None,
+    time_column: Annotated[str | None, typer.Option(help="Column to sort by.", rich_help_panel=_DATA)] = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="Further argument for loading the data, such as missing=drop; repeatable.",
+            help="More for loading the data, such as missing=drop; repeatable.",
+            rich_help_panel=_DATA,
         ),
-    ] = None,
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            help="Keys among fedogd, ofedavg, fedomd, ofediq, ogd, local, with commas between them.",
-            show_default="fedogd,ofedavg,fedomd,ofediq",
-        ),
-    ] = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(help="Allowed uplink bits as a fraction of FedOGD's, in (0, 1].", show_default="0.01"),
-    ] = None,
-    clients: Annotated[
-        int | None, typer.Option(help="Number of clients.", show_default="1000, or those of the file")
-    ] = None,
-    steps: Annotated[
-        int | None, typer.Option(help="Number of time steps.", show_default="300, or those of the file")
-    ] = None,
-    step_size: Annotated[float | None, typer.Option(help="Learning rate.", show_default="0.01")] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            metavar="paper|authors",
-            help="paper: descent, Bernoulli sampling, local steps; authors: Adam, fixed sampling, frozen weights.",
-            show_default="paper",
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(metavar="auto|linear|softmax|mlp|cnn", help="What learns.", show_default="auto"),
-    ] = None,
-    hidden: Annotated[
-        str | None, typer.Option(help="Layer sizes of the mlp, with commas.", show_default="64,64")
-    ] = None,
-    seeds: Annotated[int | None, typer.Option(help="Number of seeds.", show_default="1")] = None,
-    seed: Annotated[int | None, typer.Option(help="The first seed.", show_default="0")] = None,
-    partition: Annotated[
-        str | None,
-        typer.Option(
-            metavar="random|passes|dirichlet|label|column|sequential",
-            help="Which client sees which sample.",
-            show_default="random; passes for authors; column or sequential for a file with such columns",
-        ),
-    ] = None,
-    alpha: Annotated[
-        float | None, typer.Option(help="Concentration of partition dirichlet.", show_default="0.5")
-    ] = None,
-    labels: Annotated[
-        int | None, typer.Option(help="Labels per client of partition label.", show_default="2")
     ] = None,
     scaling: Annotated[
         str | None,
         typer.Option(
-            metavar="auto|none|minmax|standard|authors", help="Scaling of the features.", show_default="auto"
+            help="Features: auto, none, minmax, standard or authors.",
+            show_default="auto",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
+    clients: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of clients.", show_default="1000, or those of the file", rich_help_panel=_DATA
+        ),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of time steps.", show_default="300, or those of the file", rich_help_panel=_DATA
+        ),
+    ] = None,
+    partition: Annotated[
+        str | None,
+        typer.Option(
+            help="Who sees what: random, passes, dirichlet, label, column or sequential.",
+            show_default="random; passes for authors; column or sequential for a file with such columns",
+            rich_help_panel=_DATA,
+        ),
+    ] = None,
+    alpha: Annotated[
+        float | None,
+        typer.Option(help="Concentration of dirichlet.", show_default="0.5", rich_help_panel=_DATA),
+    ] = None,
+    labels: Annotated[
+        int | None,
+        typer.Option(help="Labels per client of label.", show_default="2", rich_help_panel=_DATA),
+    ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            help="Any of fedogd, ofedavg, fedomd, ofediq, ogd, local, with commas.",
+            show_default="the first four",
+            rich_help_panel=_LEARNING,
+        ),
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            help="Allowed uplink bits as a fraction of FedOGD's, in (0, 1].",
+            show_default="0.01",
+            rich_help_panel=_LEARNING,
+        ),
+    ] = None,
+    step_size: Annotated[
+        float | None, typer.Option(help="Learning rate.", show_default="0.01", rich_help_panel=_LEARNING)
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="paper: descent, Bernoulli sampling, local steps; "
+            "authors: Adam, fixed sampling, frozen weights.",
+            show_default="paper",
+            rich_help_panel=_LEARNING,
         ),
     ] = None,
     planner: Annotated[
         str | None,
         typer.Option(
-            metavar="paper|exact",
-            help="Who chooses OFedIQ's parameters: Algorithm 3 or the optimum.",
+            help="OFedIQ's parameters: paper (Algorithm 3) or exact (the optimum).",
             show_default="paper",
+            rich_help_panel=_LEARNING,
         ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="auto, linear, softmax, mlp or cnn.", show_default="auto", rich_help_panel=_LEARNING
+        ),
+    ] = None,
+    hidden: Annotated[
+        str | None,
+        typer.Option(help="Layer sizes of the mlp.", show_default="64,64", rich_help_panel=_LEARNING),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Number of seeds.", show_default="1", rich_help_panel=_LEARNING)
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="The first seed.", show_default="0", rich_help_panel=_LEARNING)
     ] = None,
     regret: Annotated[
         bool | None,
         typer.Option(
-            "--regret/--no-regret", help="Measure the regret.", show_default="if the model is convex"
+            "--regret/--no-regret",
+            help="Measure the regret.",
+            show_default="if the model is convex",
+            rich_help_panel=_LEARNING,
         ),
-    ] = None,
-    devices: Annotated[
-        int | None, typer.Option(help="Devices to split the clients over.", show_default="1")
     ] = None,
     config: Annotated[
         Path | None, typer.Option(help="Repeat a run from its config.json; other options override it.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the files.", show_default="a new one, runs/DATASET-PRESET")
+        Path | None, typer.Option(help="Folder for the files.", show_default="a new runs/DATASET-PRESET")
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the unfinished run in the folder, bit by bit the same.")
-    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the run in the folder.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the unfinished run in the folder.")
+    ] = False,
     checkpoint_every: Annotated[
         int | None,
-        typer.Option(help="Save the state about every so many steps.", show_default="only when interrupted"),
+        typer.Option(help="Save the state every so many steps.", show_default="when interrupted"),
+    ] = None,
+    devices: Annotated[
+        int | None, typer.Option(help="Devices to split the clients over.", show_default="1")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
@@ -132,8 +168,8 @@ def run(
 
     Examples:
       ofediq run
-      ofediq run --dataset room --budget 0.05 --methods ofediq,ofedavg,local --seeds 3
-      ofediq run --data plant.csv --target state --client-column sensor --time-column when
+      ofediq run --dataset room --budget 0.05 --methods ofediq,local --seeds 3
+      ofediq run --data plant.csv --target state --client-column sensor
       ofediq run --resume --out runs/digits-paper
       ofediq run --config runs/digits-paper/config.json --budget 0.1
     """

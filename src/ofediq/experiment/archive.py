@@ -46,7 +46,7 @@ def save_result(path: Path, result: Result) -> None:
 def load_result(path: Path, method: Method, model: Model, stream: Stream, seed: int) -> Result:
     """The result in `path`, which must be that of this method, model, stream and seed."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             meta = json.loads(str(file["meta"]))
             arrays = {name: file[name] for name in _ARRAYS}
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:

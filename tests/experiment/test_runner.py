@@ -1,0 +1,195 @@
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ofediq.errors import CheckpointError
+from ofediq.experiment import Config, Experiment, Folder, Outcome, run
+from ofediq.experiment.archive import load_result, save_result
+from ofediq.experiment.interrupt import deferred_interrupt
+from ofediq.simulation import Result, simulate
+
+# Three blocks of steps for each method, so that there is something to interrupt; a small model, no regret.
+CONFIG = Config(
+    dataset="synthetic",
+    options={"features": 4},
+    model="linear",
+    clients=10,
+    steps=150,
+    methods=("ofediq", "local"),
+    budget=0.2,
+    regret=False,
+)
+EXPERIMENT = Experiment.set_up(CONFIG)
+
+
+def changed(**choices: Any) -> Config:
+    return Config.from_dict({**CONFIG.to_dict(), **choices})
+
+
+class Listener:
+    """Writes down what it hears, and asks for an interruption at a chosen place."""
+
+    def __init__(self, interrupt: tuple[str, int] | None = None) -> None:
+        self.heard: list[str] = []
+        self.interrupt, self.task = interrupt, ""
+
+    def note(self, sentence: str) -> None:
+        self.heard.append(sentence)
+
+    def started(self, task: str, total: int) -> None:
+        self.task = task
+        self.heard.append(f"{task} of {total}")
+
+    def advanced(self, done: int) -> None:
+        if self.interrupt is not None and self.task == self.interrupt[0] and done >= self.interrupt[1]:
+            self.interrupt = None
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def finished(self, outcome: str) -> None:
+        self.heard.append(outcome)
+
+    def stopping(self) -> None:
+        self.heard.append("stopping")
+
+
+def results(outcome: Outcome) -> dict[tuple[str, int], Result]:
+    assert outcome.comparison is not None
+    return {(key, one.seed): one for key, runs in outcome.comparison.runs.items() for one in runs}
+
+
+def in_folder(path: Path, listener: Listener | None = None, config: Config = CONFIG, **how: Any) -> Outcome:
+    folder = Folder(path)
+    folder.open(config, resume=how.get("resume", False))
+    experiment = EXPERIMENT if config is CONFIG else Experiment.set_up(config)
+    return run(experiment, folder, listener or Listener(), **how)
+
+
+def assert_same(found: Outcome, wanted: Outcome) -> None:
+    left, right = results(found), results(wanted)
+    assert left.keys() == right.keys()
+    for pair, one in left.items():
+        for name in ("loss", "error", "senders", "bits_wire", "params"):
+            assert np.array_equal(getattr(one, name), getattr(right[pair], name)), (pair, name)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    return in_folder(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.mark.parametrize(
+    "place", [("OFedIQ, seed 0", 1), ("OFedIQ, seed 0", 100), ("OFedIQ, seed 0", 150), ("Local, seed 0", 1)]
+)
+def test_an_interrupted_run_continues_bit_by_bit(
+    tmp_path: Path, whole: Outcome, place: tuple[str, int]
+) -> None:
+    listener = Listener(place)
+    first = in_folder(tmp_path, listener)
+    assert first.interrupted
+    assert "stopping" in listener.heard
+    partial = [one.steps for one in results(first).values()]
+    assert 0 < sum(partial) < 300
+    second = in_folder(tmp_path, resume=True)
+    assert not second.interrupted
+    assert_same(second, whole)
+
+
+def test_what_is_finished_is_not_run_again(
+    tmp_path: Path, whole: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_folder(tmp_path)
+    monkeypatch.setattr("ofediq.experiment.runner.simulate", None)
+    listener = Listener()
+    assert_same(in_folder(tmp_path, listener, resume=True), whole)
+    assert listener.heard == [
+        "OFedIQ, seed 0 of 150",
+        "finished before",
+        "Local, seed 0 of 150",
+        "finished before",
+    ]
+
+
+def test_a_crash_loses_only_what_came_after_the_last_checkpoint(tmp_path: Path, whole: Outcome) -> None:
+    class Crash(Listener):
+        def advanced(self, done: int) -> None:
+            if done > 100:
+                raise RuntimeError("power failure")
+
+    with pytest.raises(RuntimeError, match="power failure"):
+        in_folder(tmp_path, Crash(), checkpoint_every=1)
+    assert Folder(tmp_path).checkpoint("ofediq", 0).exists()
+    assert_same(in_folder(tmp_path, resume=True), whole)
+
+
+def test_every_seed_has_its_own_stream_and_draws(tmp_path: Path, whole: Outcome) -> None:
+    config = changed(methods=["ofediq"], seed=5, seeds=2)
+    pairs = results(in_folder(tmp_path, config=config))
+    assert list(pairs) == [("ofediq", 5), ("ofediq", 6)]
+    alone = simulate(
+        Experiment.set_up(config).methods["ofediq"], Experiment.set_up(config).deal(6), EXPERIMENT.model, 6
+    )
+    assert np.array_equal(pairs["ofediq", 6].loss, alone.loss)
+    assert not np.array_equal(pairs["ofediq", 5].senders, pairs["ofediq", 6].senders)
+
+
+def test_naive_references_have_a_curve_per_seed(whole: Outcome) -> None:
+    assert whole.comparison is not None
+    assert {name: len(curves) for name, curves in whole.comparison.naive.items()} == {
+        "mean": 1,
+        "constant": 1,
+        "last": 1,
+    }
+
+
+def test_a_diverged_method_is_noted_and_has_no_regret(tmp_path: Path) -> None:
+    config = changed(methods=["fedogd"], step_size=50.0, regret=True)
+    outcome = in_folder(tmp_path, config=config)
+    assert "FedOGD diverged with seed 0: try a smaller step size." in outcome.notes
+    assert outcome.comparison is not None
+    assert not outcome.comparison.regrets
+
+
+@pytest.mark.parametrize(("regret", "measured"), [(None, True), (True, True), (False, False)])
+def test_regret_is_measured_for_convex_models_unless_told_otherwise(
+    tmp_path: Path, regret: bool | None, measured: bool
+) -> None:
+    config = changed(methods=["local"], steps=5, regret=regret)
+    outcome = in_folder(tmp_path, config=config)
+    assert outcome.comparison is not None
+    assert bool(outcome.comparison.regrets) is measured
+
+
+def test_a_finished_result_comes_back_from_disk(tmp_path: Path, whole: Outcome) -> None:
+    result = results(whole)["ofediq", 0]
+    save_result(tmp_path / "result.npz", result)
+    parts = (result.method, result.model, result.stream)
+    again = load_result(tmp_path / "result.npz", *parts, seed=0)
+    assert np.array_equal(again.loss, result.loss)
+    assert again.summary() == result.summary()
+    with pytest.raises(CheckpointError, match=r"belongs to another run: its seed is 0, not 1$"):
+        load_result(tmp_path / "result.npz", *parts, seed=1)
+
+
+def test_a_broken_result_is_one_sentence(tmp_path: Path, whole: Outcome) -> None:
+    result = results(whole)["ofediq", 0]
+    (tmp_path / "result.npz").write_bytes(b"PK\x03\x04 broken")
+    with pytest.raises(CheckpointError, match=r"^cannot read finished result "):
+        load_result(tmp_path / "result.npz", result.method, result.model, result.stream, seed=0)
+    with pytest.raises(CheckpointError, match=r"^cannot write "):
+        save_result(tmp_path / "nowhere" / "result.npz", result)
+
+
+def test_an_interruption_waits_for_the_check() -> None:
+    told: list[str] = []
+    before = signal.getsignal(signal.SIGINT)
+    with deferred_interrupt(lambda: told.append("heard")) as check:
+        check()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert told == ["heard"]
+        with pytest.raises(KeyboardInterrupt):
+            check()
+    assert signal.getsignal(signal.SIGINT) is before

@@ -1,0 +1,83 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ofediq.errors import InputError
+from ofediq.experiment import Config, Experiment
+
+
+def small(**choices: Any) -> Config:
+    return Config(**{"clients": 20, "steps": 10, "methods": ("fedogd",), **choices})
+
+
+def test_every_seed_deals_anew_and_the_same_seed_alike() -> None:
+    experiment = Experiment.set_up(small(seeds=2))
+    first, second = experiment.deal(0), experiment.deal(1)
+    assert first.order.shape == second.order.shape == (10, 20)
+    assert not np.array_equal(first.order, second.order)
+    assert np.array_equal(first.order, Experiment.set_up(small()).deal(0).order)
+
+
+def test_synthetic_data_are_new_for_every_seed() -> None:
+    experiment = Experiment.set_up(small(dataset="synthetic", options={"features": 4, "heterogeneity": 0.5}))
+    first, second = experiment.deal(0), experiment.deal(1)
+    assert first.x.shape == (200, 4)
+    assert not np.array_equal(first.x, second.x)
+    assert np.array_equal(first.order, np.arange(200).reshape(10, 20))
+
+
+def test_a_file_brings_its_own_clients(tmp_path: Path) -> None:
+    (tmp_path / "plant.csv").write_text("sensor,a,b,y\nA,1,0,0.5\nB,2,,0.7\nA,3,1,0.9\n", encoding="utf-8")
+    config = Config(
+        data=str(tmp_path / "plant.csv"),
+        target="y",
+        client_column="sensor",
+        options={"missing": "drop", "features": "a,b"},
+    )
+    stream = Experiment.set_up(config).deal(0)
+    assert stream.order.tolist() == [[0], [1]]
+    assert (config.name, stream.dataset.feature_names) == ("plant", ("a", "b"))
+
+
+def test_the_budget_gives_each_method_its_parameters() -> None:
+    keys = ("fedogd", "ofedavg", "fedomd", "ofediq")
+    methods = Experiment.set_up(small(methods=keys, budget=0.1)).methods
+    assert methods["ofedavg"].participation.rates(20)[0] == np.float32(0.1)
+    assert methods["fedomd"].period == 10
+    assert methods["ofediq"].compress.formula_bits(650) < 32 * 650
+
+
+def test_a_period_longer_than_the_run_is_said() -> None:
+    assert Experiment.set_up(small(methods=("fedomd",), budget=0.1)).notes == ()
+    (note,) = Experiment.set_up(small(methods=("fedomd",), budget=0.09)).notes
+    assert note.startswith("FedOMD never sends: its period of 12 steps is longer than the run of 10")
+
+
+def test_sampling_that_cannot_be_as_rare_as_the_budget_is_said() -> None:
+    (note,) = Experiment.set_up(small(methods=("ofedavg",), preset="authors")).notes
+    assert note.startswith("OFedAvg spends 0.05 of FedOGD's bits, more than the budget of 0.01")
+
+
+@pytest.mark.parametrize(
+    ("choices", "sentence"),
+    [
+        ({"options": {"split": "test"}}, "dataset 'digits' takes no options, got `split`"),
+        (
+            {"dataset": "synthetic", "options": {"clients": 3}},
+            "`options` must be among task, .*, got 'clients'",
+        ),
+        ({"dataset": "synthetic", "options": {"noise": "much"}}, "`noise` must be a number, got 'much'"),
+        (
+            {"dataset": "synthetic", "scaling": "minmax"},
+            "`scaling` must be auto or none for synthetic data, .*",
+        ),
+        ({"model": "linear"}, "`model` must be softmax, mlp or cnn for a classification task, got 'linear'"),
+        ({"partition": "column"}, "dataset 'digits' does not say which client a sample belongs to"),
+        ({"data": "none.csv", "target": "y", "dataset": None}, "`path` must be a file, got 'none.csv'"),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(choices: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=f"^{sentence}$"):
+        Experiment.set_up(small(**choices))
