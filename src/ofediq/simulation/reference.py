@@ -16,6 +16,8 @@ from ofediq import codec
 from ofediq.codec import HEADER_BYTES
 from ofediq.errors import InputError
 from ofediq.methods import Method
+from ofediq.methods.participation import NormProportional
+from ofediq.methods.steering import Signal
 from ofediq.models import Model
 from ofediq.simulation.result import Result
 from ofediq.streams import Stream
@@ -28,51 +30,41 @@ def reference(method: Method, stream: Stream, model: Model, seed: int = 0) -> Re
     if method.topology != "federated":
         raise InputError(f"`method` must be federated for the reference loop, got {method.topology}")
     started = time.perf_counter()
-    clients = range(stream.clients)
-    everyone = np.arange(stream.clients)
-    rates = method.participation.rates(stream.clients)
     common: Vector = np.asarray(method.server.start(model.initial(seed)))
     state = method.server.init(common)
-    own = [common] * stream.clients  # g_k, the client's own model
-    summed = [np.zeros(model.dim, np.float32)] * stream.clients  # its gradients of this window, added up
-    seen = [False] * stream.clients  # whether it had a sample in this window
+    signal = None if method.steer is None else method.steer.init()
+    clients = [_Client(common) for _ in range(stream.clients)]
     record = {
         name: np.zeros(stream.steps) for name in ("loss", "error", "senders", "formula", "wire", "downlink")
     }
 
     for t in range(1, stream.steps + 1):
         x, y, present = stream.step(t - 1)
-        for k in clients:
-            if not present[k]:
-                continue
+        for k in np.flatnonzero(present):
             loss, error = model.evaluate(
                 common, x[k : k + 1], y[k : k + 1]
             )  # predict with the common model ...
             record["loss"][t - 1] += loss[0]
             record["error"][t - 1] += error[0]
-            gradient = model.client_gradients(own[k], x[k : k + 1], y[k : k + 1])[0]  # ... then learn
-            summed[k] = summed[k] + gradient
-            own[k] = np.asarray(method.local.step(own[k], gradient))
-            seen[k] = True
+            clients[k].learn(method, model, x[k : k + 1], y[k : k + 1])  # ... then learn
         if t % method.period:
             continue
-        active = np.asarray(method.participation.active(seed, t, everyone, stream.clients))
         total = np.zeros(model.dim, np.float32)
-        for k in clients:
-            if active[k] and seen[k]:
-                received, bits = _send(method, summed[k] / rates[k], seed, t, k)
-                total += received
-                record["senders"][t - 1] += 1
-                record["wire"][t - 1] += bits
-                record["formula"][t - 1] += method.compress.formula_bits(model.dim)
+        for sender, rate in _senders(method, clients, seed, t, signal):
+            received, bits = _send(method, clients[sender].gradients / rate, seed, t, sender, signal)
+            total += received
+            record["senders"][t - 1] += 1
+            record["wire"][t - 1] += bits
         if record["senders"][t - 1]:
             moved, state = method.server.apply(common, total, stream.clients, state)
             common = np.asarray(moved)
+        if method.steer is not None and signal is not None:
+            signal = method.steer.next(signal, np.float32(record["wire"][t - 1]), t, method.period)
         record["downlink"][t - 1] = 32.0 * model.dim
-        own = [common] * stream.clients
-        summed = [np.zeros(model.dim, np.float32)] * stream.clients
-        seen = [False] * stream.clients
+        clients = [_Client(common) for _ in range(stream.clients)]
 
+    each = method.compress.formula_bits(model.dim)
+    record["formula"] = record["wire"] if np.isnan(each) else record["senders"] * each
     return Result(
         method=method,
         model=model,
@@ -90,9 +82,43 @@ def reference(method: Method, stream: Stream, model: Model, seed: int = 0) -> Re
     )
 
 
-def _send(method: Method, update: Vector, seed: int, step: int, client: int) -> tuple[Vector, float]:
+class _Client:
+    """One client inside one window."""
+
+    def __init__(self, common: Vector) -> None:
+        self.own = common  # g_k, its own model
+        self.gradients: Vector = np.zeros_like(common)  # added up over the window
+        self.seen = False  # whether it had a sample
+
+    def learn(self, method: Method, model: Model, x: Any, y: Any) -> None:
+        """One local step."""
+        gradient = model.client_gradients(self.own, x, y)[0]
+        self.gradients = self.gradients + gradient
+        self.own = np.asarray(method.local.step(self.own, gradient))
+        self.seen = True
+
+
+def _senders(
+    method: Method, clients: list[_Client], seed: int, step: int, signal: Signal | None
+) -> list[tuple[int, np.float32]]:
+    """Who sends at `step`, each with its probability of sending."""
+    numbers = np.arange(len(clients))
+    if isinstance(method.participation, NormProportional) and signal is not None:
+        norms = np.array([np.linalg.norm(client.gradients) for client in clients], np.float32)
+        rates = method.participation.probabilities(norms, signal.value)
+        active = method.participation.draws(seed, step, numbers) < rates
+    else:
+        rates = method.participation.rates(len(clients))
+        active = np.asarray(method.participation.active(seed, step, numbers, len(clients)))
+    return [(int(k), rates[k]) for k in numbers if active[k] and clients[k].seen]
+
+
+def _send(
+    method: Method, update: Vector, seed: int, step: int, client: int, signal: Signal | None
+) -> tuple[Vector, float]:
     """What the server decodes from the client's bytes, and the bits of their payload."""
-    message = method.compress.message(update, seed, step, client)
-    data: Any = codec.encode(message, coding=method.compress.coding)
+    value = None if signal is None else float(signal.value)
+    message = method.compress.message(update, seed, step, client, value)
+    data = codec.encode(message, coding=method.compress.coding)
     received = codec.decode(data, max_dim=len(update)).dequantize()
     return received, 8.0 * (len(data) - HEADER_BYTES)
