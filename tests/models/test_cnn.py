@@ -54,7 +54,7 @@ def test_losses_and_gradients_are_those_of_jax(model: Cnn) -> None:
     x, y = images(model)
     params = model.initial(0)
     one = jax.value_and_grad(partial(loss, classes=model.classes))
-    losses, gradients = jax.vmap(one, (None, 0, 0))(jnp.asarray(params), x, y)
+    losses, gradients = jax.jit(jax.vmap(one, (None, 0, 0)))(jnp.asarray(params), x, y)
     np.testing.assert_allclose(model.evaluate(params, x, y)[0], losses, rtol=1e-5)
     np.testing.assert_allclose(model.client_gradients(params, x, y), gradients, rtol=1e-3, atol=1e-6)
 
@@ -67,7 +67,7 @@ def test_equal_values_in_a_pool_give_the_gradient_to_the_first() -> None:
     params[: 9 * 32], params[9 * 32 : 10 * 32] = 0.0, 1.0
     found = model.client_gradients(params, x, y)[0]
     first, last = (
-        jax.grad(partial(loss, classes=3, order=order))(jnp.asarray(params), x[0], y[0])
+        jax.jit(jax.grad(partial(loss, classes=3, order=order)))(jnp.asarray(params), x[0], y[0])
         for order in ((0, 1, 2, 3), (3, 2, 1, 0))
     )
     np.testing.assert_allclose(found, first, rtol=1e-3, atol=1e-6)
