@@ -18,14 +18,14 @@ class Rows(NamedTuple):
 def method_rows(summary: dict[str, Any]) -> Rows:
     """Methods and naive references: how well, and for how many bits."""
     metric: str = summary["metric"]
-    header = ("", metric, "bits, formula", "bits, wire", "CCR", "senders")
+    header = ("", metric, "formula bits", "wire bits", "CCR", "senders")
     methods: list[tuple[str, ...]] = [
         (
             one["name"] + (f", {one['steps']:,} steps" if one["interrupted"] else ""),
             _with_spread(one, metric),
             bits_text(one["bits_formula"]),
             bits_text(one["bits_wire"]),
-            f"{one['ccr']:.2%}",
+            f"{100 * one['ccr']:.4g}%",
             f"{one['senders_per_step']:.4g}",
         )
         for one in summary["methods"].values()
