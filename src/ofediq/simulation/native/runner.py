@@ -83,7 +83,7 @@ class NativeRunner:
 def _rules(method: Method) -> Rules | None:
     """The method in the kernels' numbers, or None if they do not know one of its pieces."""
     local, compress = method.local, method.compress
-    if method.topology != "federated":
+    if method.topology != "federated" or getattr(method, "steer", None) is not None:
         return None
     if local == Hold():
         rules = Rules()
