@@ -58,6 +58,15 @@ def test_symbols_and_norms_tell_it_too_inside_jit(levels: int, blocks: int) -> N
     assert float(bits[0]) == pytest.approx(wire_bits(message), rel=0.01)
 
 
+@pytest.mark.parametrize("norm_bits", [16, 32])
+@pytest.mark.parametrize(("levels", "blocks"), SHAPES)
+def test_blocks_of_norm_zero_are_not_charged(levels: int, blocks: int, norm_bits: int) -> None:
+    values = vector("gaussian", 34826) * (np.arange(34826) > 20_000)
+    message = quantize(values, levels=levels, blocks=blocks, rng=0, norm_bits=norm_bits)
+    bits = payload_bits(message.symbols[None], message.norms[None], levels, norm_bits)
+    assert float(bits[0]) == pytest.approx(wire_bits(message), rel=0.01)
+
+
 @pytest.mark.parametrize(("counts", "norms"), [([5], None), ([5, -1], None), ([5, 1], [1, 2]), (3, None)])
 def test_what_is_no_histogram_is_refused(counts: list[int], norms: list[int] | None) -> None:
     with pytest.raises(InputError, match="counts` must"):

@@ -88,7 +88,8 @@ def payload_bits(symbols: Array, norms: Array, levels: int, norm_bits: int = 32)
 def _class_of(magnitudes: Array) -> Array:
     """The class of each magnitude, see `magnitude_classes`: itself below 32, then eight to an octave."""
     xp = namespace(magnitudes)
-    octave = (magnitudes.astype(np.float32).view(np.int32) >> 23) - 127  # floor(log2), from the float's exponent
+    # floor(log2) is the exponent of the float.
+    octave = (magnitudes.astype(np.float32).view(np.int32) >> 23) - 127
     above = 24 + 8 * (octave - 5) + (magnitudes >> xp.maximum(octave - 3, 0))
     return xp.where(magnitudes < 32, magnitudes, above)
 
