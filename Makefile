@@ -28,7 +28,7 @@ setup: .venv/.dev ## make .venv with everything for development
 	@touch $@ .venv/.run
 
 run: .venv/.run ## the main job, on embedded data
-	$(BIN)/ofediq plan --budget 0.01 --dim 34826
+	$(BIN)/ofediq run --out runs/digits --force
 
 test: .venv/.dev ## all tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile

@@ -54,3 +54,10 @@ def test_labels_far_apart_stay_at_the_height_of_their_lines() -> None:
 def test_a_line_without_an_end_gets_no_label() -> None:
     _, (axes,) = new_figure()
     assert label_ends(axes, [End("diverged", float("nan"), float("nan"), "#000000")]) == []
+
+
+def test_a_long_title_shrinks_to_the_width_of_the_figure() -> None:
+    figure, _ = new_figure(title="a title " * 20)
+    assert figure.texts[0].get_window_extent().x1 <= figure.bbox.x1
+    short, _ = new_figure(title="short")
+    assert short.texts[0].get_fontsize() > figure.texts[0].get_fontsize()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _PANEL_WIDTH, _HEIGHT = 5.2, 4.8  # inches
 _LEFT, _GAP, _BOTTOM, _TOP = 0.95, 2.05, 0.95, 0.75  # inches; the gap holds the labels at the ends of lines
+_MARGIN = 0.15  # inches at the right end of a title
 _DPI = 150
 
 
@@ -43,7 +44,9 @@ def new_figure(
         axes.append(figure.add_axes(place, sharey=axes[0] if share_y and axes else None))
         axes[-1].tick_params(labelleft=not share_y or panel == 0)
     if title:
-        figure.text(_LEFT / width, 0.985, title, size=TITLE_SIZE, weight="bold", va="top")
+        words = figure.text(_LEFT / width, 0.985, title, size=TITLE_SIZE, weight="bold", va="top")
+        room = (width - _LEFT - _MARGIN) * figure.dpi
+        words.set_size(TITLE_SIZE * min(1.0, room / words.get_window_extent().width))
     if note:
         figure.text(_LEFT / width, 0.012, note, size=NOTE_SIZE, color=GREY, va="bottom")
     return figure, axes

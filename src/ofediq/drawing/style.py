@@ -41,13 +41,14 @@ _LOOKS = {
     "OFedIQ": Look("#0072b2", "-", "o", 2.6),
     "OFedAvg": Look("#d55e00", (0, (6.0, 2.0)), "^"),
     "FedOMD": Look("#009e73", (0, (6.0, 1.5, 1.5, 1.5)), "D"),
+    "OFedGrid": Look("#56b4e9", "-", "X", 2.6),
     "OGD": Look("#cc79a7", (0, (2.5, 1.2)), "v"),
     "Local": Look("#e69f00", (0, (1.2, 1.2)), "P"),
 }
 _SPARE = tuple(
     Look(colour, dashes, marker)
     for dashes, markers in (("-", "X<>"), ((0, (4.0, 2.0)), "hp*"), ((0, (1.2, 1.2)), "d8H"))
-    for colour, marker in zip(("#56b4e9", "#882255", "#999933"), markers, strict=True)
+    for colour, marker in zip(("#332288", "#882255", "#999933"), markers, strict=True)
 )
 _NAIVE_DASHES: tuple[Dashes, ...] = ((0, (5.0, 3.0)), (0, (2.0, 2.0)), (0, (8.0, 2.0, 1.5, 2.0)))
 

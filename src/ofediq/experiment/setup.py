@@ -50,7 +50,14 @@ class Experiment:
         planner = cast(Any, config.planner)  # checked by the configuration
         methods = {
             key: at_budget(
-                key, config.budget, model.dim, stream.clients, config.step_size, config.preset, planner
+                key,
+                config.budget,
+                model.dim,
+                stream.clients,
+                config.step_size,
+                config.preset,
+                planner,
+                stream.steps,
             )
             for key in config.methods
         }
@@ -70,7 +77,7 @@ def _dealer(config: Config) -> Callable[[int], Stream]:
 
 def _concerns(method: Method, budget: float, model: Model, stream: Stream) -> list[str]:
     """Where a method does not do what its name and the budget promise."""
-    if method.topology != "federated":
+    if method.topology != "federated" or method.steer is not None:  # a steered method keeps its budget itself
         return []
     sentences = []
     if method.period > stream.steps:
