@@ -32,7 +32,18 @@ def run(*curve: float, bits: float = 100.0) -> Run:
 
 
 def test_every_method_has_its_own_look() -> None:
-    names = ["FedOGD", "OFedIQ", "OFedAvg", "FedOMD", "OGD", "Local", "mine", "yours"]
+    names = [
+        "FedOGD",
+        "OFedIQ",
+        "OFedAvg",
+        "FedOMD",
+        "OGD",
+        "Local",
+        "OFedGrid",
+        "OFedIQ-norm",
+        "mine",
+        "yours",
+    ]
     chosen = looks(names)
     assert len({look.colour for look in chosen.values()}) == len(names)
     assert len({look.marker for look in chosen.values()}) == len(names)

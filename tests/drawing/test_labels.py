@@ -60,4 +60,4 @@ def test_a_long_title_shrinks_to_the_width_of_the_figure() -> None:
     figure, _ = new_figure(title="a title " * 20)
     assert figure.texts[0].get_window_extent().x1 <= figure.bbox.x1
     short, _ = new_figure(title="short")
-    assert short.texts[0].get_fontsize() > figure.texts[0].get_fontsize()
+    assert float(short.texts[0].get_fontsize()) > float(figure.texts[0].get_fontsize())

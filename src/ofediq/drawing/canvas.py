@@ -46,7 +46,7 @@ def new_figure(
     if title:
         words = figure.text(_LEFT / width, 0.985, title, size=TITLE_SIZE, weight="bold", va="top")
         room = (width - _LEFT - _MARGIN) * figure.dpi
-        words.set_size(TITLE_SIZE * min(1.0, room / words.get_window_extent().width))
+        words.set_fontsize(TITLE_SIZE * min(1.0, room / words.get_window_extent().width))
     if note:
         figure.text(_LEFT / width, 0.012, note, size=NOTE_SIZE, color=GREY, va="bottom")
     return figure, axes

@@ -47,7 +47,7 @@ _LOOKS = {
 }
 _SPARE = tuple(
     Look(colour, dashes, marker)
-    for dashes, markers in (("-", "X<>"), ((0, (4.0, 2.0)), "hp*"), ((0, (1.2, 1.2)), "d8H"))
+    for dashes, markers in (("-", "<>h"), ((0, (4.0, 2.0)), "p*d"), ((0, (1.2, 1.2)), "8H1"))
     for colour, marker in zip(("#332288", "#882255", "#999933"), markers, strict=True)
 )
 _NAIVE_DASHES: tuple[Dashes, ...] = ((0, (5.0, 3.0)), (0, (2.0, 2.0)), (0, (8.0, 2.0, 1.5, 2.0)))
