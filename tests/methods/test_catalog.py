@@ -50,7 +50,11 @@ def test_what_sums_gradients() -> None:
 @pytest.mark.parametrize(
     ("key", "change", "message"),
     [
-        ("sgd", {}, "`method` must be one of fedogd, ofedavg, fedomd, ofediq, ogd, local, got 'sgd'"),
+        (
+            "sgd",
+            {},
+            "`method` must be one of fedogd, ofedavg, fedomd, ofediq, ofedgrid, ogd, local, got 'sgd'",
+        ),
         ("ofediq", {"budget": 0.0}, r"`budget` must lie in \(0, 1\], got 0.0"),
         ("ofediq", {"preset": "mine"}, "`preset` must be one of paper, authors, got 'mine'"),
         ("fedogd", {"step_size": 0.0}, "`step_size` must be a finite number > 0, got 0.0"),

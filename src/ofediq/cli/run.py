@@ -83,7 +83,7 @@ def run(
     methods: Annotated[
         str | None,
         typer.Option(
-            help="Any of fedogd, ofedavg, fedomd, ofediq, ogd, local, with commas.",
+            help="Any of fedogd, ofedavg, fedomd, ofediq, ofedgrid, ogd, local, with commas.",
             show_default="the first four",
             rich_help_panel=_LEARNING,
         ),

@@ -24,10 +24,10 @@ from ofediq.methods.method import Method
 from ofediq.methods.mirror import mirror_map
 from ofediq.methods.participation import Participation, bernoulli, everyone, fixed_size, norm_proportional
 from ofediq.methods.server import ServerRule, adam, descend
-from ofediq.methods.steering import budget
+from ofediq.methods.steering import budget as steer_to
 from ofediq.theory import Plan, plan
 
-KEYS = ("fedogd", "ofedavg", "fedomd", "ofediq", "ogd", "local")
+KEYS = ("fedogd", "ofedavg", "fedomd", "ofediq", "ofedgrid", "ogd", "local")
 PRESETS = ("paper", "authors")
 
 
@@ -124,7 +124,7 @@ def ofedgrid(
         spread: norm of a sampled update in grid steps.
         front: how much the budget leans towards early steps, see `Budget`.
     """
-    rule = budget(bits_per_step, steps, front)
+    rule = steer_to(bits_per_step, steps, front)
     base = _federated("OFedGrid", step_size, preset)
     return replace(base, participation=norm_proportional(spread), compress=grid(), steer=rule)
 
@@ -139,7 +139,7 @@ def ofediq_norm(
     front: float = 0.5,
 ) -> Method:
     """The paper's quantiser with norm-proportional participation and entropy coding: a step towards OFedGrid."""
-    rule = budget(bits_per_step, steps, front)
+    rule = steer_to(bits_per_step, steps, front)
     base = _federated("OFedIQ-norm", step_size, preset)
     compress = quantize(levels, blocks, coding="entropy")
     return replace(base, participation=norm_proportional(1.0), compress=compress, steer=rule)
@@ -170,11 +170,13 @@ def at_budget(
     step_size: float = 0.01,
     preset: str = "paper",
     planner: Literal["paper", "exact"] = "paper",
+    steps: int | None = None,
 ) -> Method:
     """The method called `key` with the parameters that spend `budget`, a fraction of FedOGD's uplink bits.
 
     OFedAvg gets p = budget, FedOMD L = 1 / budget (rounded up, so that it does not exceed the budget), OFedIQ the
-    plan that `planner` ("paper" or "exact") makes. The others do not depend on the budget.
+    plan that `planner` ("paper" or "exact") makes. OFedGrid spends the budget in real bits over `steps` steps, which
+    it must know. The others do not depend on the budget.
 
     >>> at_budget("fedomd", 0.01, dim=34826, clients=1000).period
     100
@@ -189,6 +191,9 @@ def at_budget(
         return fedomd(math.ceil(1.0 / budget - 1e-9), step_size, preset)
     if key == "ofediq":
         return from_plan(plan(budget, dim, clients=clients, method=planner), step_size, preset)
+    if key == "ofedgrid":
+        bits = budget * 32.0 * clients * dim
+        return ofedgrid(bits, require_integer("steps", steps, 1), step_size, preset)
     return ogd(step_size, preset) if key == "ogd" else local(step_size, preset)
 
 
