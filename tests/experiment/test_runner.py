@@ -9,8 +9,8 @@ import pytest
 from ofediq.errors import CheckpointError
 from ofediq.experiment import Config, Experiment, Folder, Outcome, run
 from ofediq.experiment.archive import load_result, save_result
-from ofediq.experiment.interrupt import deferred_interrupt
 from ofediq.simulation import Result, simulate
+from ofediq.simulation.interrupt import deferred_interrupt
 
 # Three blocks of steps for each method, so that there is something to interrupt; a small model, no regret.
 CONFIG = Config(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ofediq import methods, models, streams
 from ofediq.errors import CheckpointError, InputError
 from ofediq.methods import Method
 from ofediq.simulation import InterruptedRunError, Result, simulate
+from ofediq.simulation.engine import _Run
 from ofediq.streams import Stream
 
 SOFTMAX = models.softmax(64, 10)
@@ -146,6 +148,27 @@ def test_resumed_run_equals_uninterrupted_one(
     )
     assert seen[0] > 8  # it did go on from there
     assert_identical(resumed, whole)
+
+
+def test_ctrl_c_inside_a_block_waits_for_its_end(
+    digits: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ofediq.simulation.engine._BLOCK_STEPS", 4)
+    whole = simulate(OFEDIQ, digits, SOFTMAX)
+    advance = _Run.advance
+
+    def interrupted(run: _Run) -> None:
+        if run.done == 4:
+            signal.raise_signal(signal.SIGINT)
+        advance(run)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Run, "advance", interrupted)
+        with pytest.raises(InterruptedRunError) as caught:
+            simulate(OFEDIQ, digits, SOFTMAX, checkpoint=tmp_path / "run.npz")
+    assert caught.value.result is not None
+    assert caught.value.result.steps == 8
+    assert_identical(simulate(OFEDIQ, digits, SOFTMAX, checkpoint=tmp_path / "run.npz", resume=True), whole)
 
 
 def test_checkpoint_of_another_run_is_refused(digits: Stream, tmp_path: Path) -> None:

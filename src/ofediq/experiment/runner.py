@@ -14,11 +14,11 @@ from jax.sharding import Mesh
 from ofediq.drawing import value_text
 from ofediq.experiment.archive import load_result, save_result
 from ofediq.experiment.folder import Folder
-from ofediq.experiment.interrupt import deferred_interrupt
 from ofediq.experiment.setup import Experiment
 from ofediq.methods import Method
 from ofediq.report import Comparison, bits_text
-from ofediq.simulation import InterruptedRunError, Regret, Result, client_mesh, simulate
+from ofediq.simulation import Comparator, InterruptedRunError, Regret, Result, client_mesh, simulate
+from ofediq.simulation.interrupt import deferred_interrupt
 from ofediq.streams import Stream, naive_references
 
 
@@ -127,9 +127,14 @@ class _Work:
         finite = [(key, result) for key, result in results if wanted and not result.diverged]
         if not finite:
             return
+        best: dict[tuple[int, int], Comparator] = {}
         self.listener.started("regret", len(finite))
         for count, (key, result) in enumerate(finite):
-            self.regrets.setdefault(key, {})[result.seed] = result.regret()
+            stream = (result.seed, result.steps)
+            known = best.get(stream) if result.model.convex else None  # one optimum serves all methods
+            regret = result.regret(comparator=known)
+            best[stream] = regret.comparator
+            self.regrets.setdefault(key, {})[result.seed] = regret
             self.listener.advanced(count + 1)
         self.listener.finished("measured against the best fixed model in hindsight")
 

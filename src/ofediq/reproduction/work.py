@@ -8,11 +8,11 @@ from typing import Any, cast
 
 from ofediq.drawing import value_text
 from ofediq.experiment import Listener
-from ofediq.experiment.interrupt import deferred_interrupt
 from ofediq.models import Model, build
 from ofediq.reproduction.store import Record, Store
 from ofediq.reproduction.units import Data, Unit
 from ofediq.simulation import InterruptedRunError, Result, simulate
+from ofediq.simulation.interrupt import deferred_interrupt
 from ofediq.streams import Dataset, Stream, load, naive_references, partition
 
 

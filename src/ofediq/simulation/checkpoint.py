@@ -41,7 +41,7 @@ def save(path: Path, identity: dict[str, Any], carry: Carry, records: Records, d
 def load(path: Path, identity: dict[str, Any], like: Carry) -> tuple[Carry, Records, int]:
     """Carry, records and number of steps done from `path`, which must belong to the run `identity`."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             meta = json.loads(str(file["meta"]))
             arrays = {name: file[name] for name in file.files}
     except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:

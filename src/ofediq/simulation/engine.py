@@ -22,6 +22,7 @@ from ofediq.errors import InputError, OFedIQError, require_integer
 from ofediq.methods import Method
 from ofediq.models import Model
 from ofediq.simulation import checkpoint as saved
+from ofediq.simulation.interrupt import deferred_interrupt
 from ofediq.simulation.mesh import place, shares
 from ofediq.simulation.native import native_runner
 from ofediq.simulation.result import Result
@@ -86,14 +87,16 @@ def simulate(
         run.restore(*saved.load(path, identity, run.carry))
     last_saved = run.done
     try:
-        while run.done < stream.steps:
-            run.advance()
-            if progress is not None:
-                progress(run.done, stream.steps)
-            due = checkpoint_every is not None and run.done - last_saved >= checkpoint_every
-            if path is not None and due:
-                saved.save(path, identity, run.carry, run.records(), run.done)
-                last_saved = run.done
+        with deferred_interrupt(lambda: None) as check:  # a block is never left half done
+            while run.done < stream.steps:
+                run.advance()
+                if progress is not None:
+                    progress(run.done, stream.steps)
+                due = checkpoint_every is not None and run.done - last_saved >= checkpoint_every
+                if path is not None and due:
+                    saved.save(path, identity, run.carry, run.records(), run.done)
+                    last_saved = run.done
+                check()
     except KeyboardInterrupt:
         if path is not None and run.done:
             saved.save(path, identity, run.carry, run.records(), run.done)

@@ -42,10 +42,11 @@ class Regret:
         return not self.comparator.exact
 
 
-def regret_of(result: Result, tolerance: float) -> Regret:
+def regret_of(result: Result, tolerance: float, comparator: Comparator | None = None) -> Regret:
     """The regret of `result`; see `Result.regret`."""
     start = None if result.model.convex or result.params.ndim != 1 else result.params
-    comparator = hindsight(result.model, result.stream, tolerance, start)
+    if comparator is None:
+        comparator = hindsight(result.model, result.stream, tolerance, start)
     curve = np.cumsum(result.loss - comparator.losses)
     bound, reason = _bound(result, comparator)
     return Regret(curve, bound, reason, comparator)

@@ -16,6 +16,7 @@ from ofediq.errors import InputError, extra
 if TYPE_CHECKING:
     from ofediq.methods import Method
     from ofediq.models import Model
+    from ofediq.simulation.hindsight import Comparator
     from ofediq.simulation.regret import Regret
     from ofediq.streams import Stream
 
@@ -108,11 +109,16 @@ class Result:
         """Whether a loss left the range of finite numbers."""
         return not math.isfinite(float(self.loss.sum()))
 
-    def regret(self, tolerance: float = 1e-6) -> Regret:
-        """Regret against the best fixed model in hindsight, and the theorem's bound beside it."""
+    def regret(self, tolerance: float = 1e-6, comparator: Comparator | None = None) -> Regret:
+        """Regret against the best fixed model in hindsight, and the theorem's bound beside it.
+
+        Args:
+            tolerance: for `hindsight`.
+            comparator: the best model in hindsight of the same stream and model, where it is known already.
+        """
         from ofediq.simulation.regret import regret_of
 
-        return regret_of(self, tolerance)
+        return regret_of(self, tolerance, comparator)
 
     def summary(self) -> dict[str, Any]:
         """The run in a few numbers, JSON-ready."""

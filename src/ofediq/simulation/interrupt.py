@@ -13,8 +13,8 @@ from types import FrameType
 def deferred_interrupt(announce: Callable[[], None]) -> Iterator[Callable[[], None]]:
     """Inside, the first Ctrl-C only calls `announce`; the function this yields then raises `KeyboardInterrupt`.
 
-    A second Ctrl-C ends the process at once, with what was saved until then. Outside the main thread, where
-    Python delivers no signals, nothing changes.
+    A second Ctrl-C ends the process at once, with what was saved until then. Where somebody else already handles
+    Ctrl-C, and outside the main thread, where Python delivers no signals, nothing changes.
     """
     asked = False
 
@@ -28,7 +28,8 @@ def deferred_interrupt(announce: Callable[[], None]) -> Iterator[Callable[[], No
         if asked:
             raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield check
         return
     before = signal.signal(signal.SIGINT, remember)
