@@ -16,6 +16,7 @@ from ofediq.models import build
         ((14,), "classification", 4, "mlp", 5380),  # Room: Model II
         ((5,), "regression", None, "mlp", 4609),  # Air: Model III
         ((25,), "regression", None, "mlp", 5889),  # Energy: Model III
+        ((5, 5), "regression", None, "mlp", 5889),  # a number from an image: no classes, no softmax
     ],
 )
 def test_auto_is_the_papers_choice(shape: Any, task: Any, classes: Any, name: str, dim: int) -> None:

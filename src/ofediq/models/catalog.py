@@ -37,7 +37,7 @@ def build(
     features = math.prod(shape)
     penalty: Any = {} if l2 is None else {"l2": l2}
     if name == "auto":
-        image = len(shape) == 2
+        image = task == "classification" and len(shape) == 2
         name = ("cnn" if min(shape) >= 28 else "softmax") if image else "mlp"
     if task == "regression":
         if name == "linear":

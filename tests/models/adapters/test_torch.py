@@ -155,6 +155,7 @@ def test_bad_arguments_get_one_sentence(module: Any, settings: dict[str, Any], s
     ("module", "task", "sentence"),
     [
         (nn.Linear(5, 2), "classification", r"`module` must take a batch of samples of shape \[4\]"),
+        (nn.Linear(4, 2), "classification", "`module` must give a score for every label, got 2 for label 2"),
         (nn.Linear(4, 2), "regression", r"`module` must give one number per sample, got shape \[2\]"),
         (
             nn.Linear(4, 1),
@@ -166,4 +167,4 @@ def test_bad_arguments_get_one_sentence(module: Any, settings: dict[str, Any], s
 def test_what_does_not_fit_shows_before_the_run(module: Any, task: Any, sentence: str) -> None:
     model = from_torch(module, task)
     with pytest.raises(InputError, match=sentence):
-        model.evaluate(model.initial(), np.ones((1, 4), np.float32), np.zeros(1, np.int32))
+        model.evaluate(model.initial(), np.ones((1, 4), np.float32), np.full(1, 2, np.int32))

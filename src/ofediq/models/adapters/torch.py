@@ -124,6 +124,7 @@ class TorchModel(Model):
     def _evaluate(self, params: Tensor, xs: Tensor, ys: Tensor) -> tuple[Tensor, Tensor]:
         with extra("torch", "torch").no_grad():
             outputs = self._outputs(params, xs)
+            self._check_labels(outputs, ys)
             return self._losses(outputs, ys), self._errors(outputs, ys)
 
     def _gradients(self, params: Tensor, xs: Tensor, ys: Tensor) -> tuple[Tensor]:
@@ -140,6 +141,7 @@ class TorchModel(Model):
     ) -> tuple[Tensor, Tensor, Tensor]:
         params.requires_grad_()
         outputs = self._batch_outputs(params, xs)
+        self._check_labels(outputs, ys)
         losses = self._losses(outputs, ys)
         (gradient,) = extra("torch", "torch").autograd.grad(weights.float() @ losses, params)
         return losses, self._errors(outputs, ys), gradient
@@ -163,6 +165,13 @@ class TorchModel(Model):
             raise InputError(f"`module` must take a batch of samples of shape {shape}: {error}") from error
         check_outputs(tuple(outputs.shape[1:]), self.task, self.classes, "module")
         return outputs
+
+    def _check_labels(self, outputs: Tensor, ys: Tensor) -> None:
+        if self.task == "classification" and int(ys.max()) >= outputs.shape[-1]:
+            classes = outputs.shape[-1]
+            raise InputError(
+                f"`module` must give a score for every label, got {classes} for label {int(ys.max())}"
+            )
 
     def _losses(self, outputs: Tensor, ys: Tensor) -> Tensor:
         if self.task == "classification":
