@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 
 def fastest(work: Callable[[], object], seconds: float = 0.5) -> float:
@@ -18,6 +20,24 @@ def fastest(work: Callable[[], object], seconds: float = 0.5) -> float:
         best = min(best, time.perf_counter() - before)
         runs += 1
     return best
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Keep this process on one core, so that a library with threads is compared with code without.
+
+    A library that counts the cores when it starts must start inside. Where the system cannot do this (it is
+    Linux that can), nothing happens.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def table(rows: Iterable[Iterable[object]]) -> str:
