@@ -37,7 +37,7 @@ check: .venv/.dev ## format, lint, types, import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 
 format: .venv/.dev ## write the code in the project's format
 	$(BIN)/ruff format .

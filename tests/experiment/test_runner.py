@@ -11,6 +11,7 @@ from ofediq.experiment import Config, Experiment, Folder, Outcome, run
 from ofediq.experiment.archive import load_result, save_result
 from ofediq.simulation import Result, simulate
 from ofediq.simulation.interrupt import deferred_interrupt
+from tests.experiment.listeners import Listener
 
 # Three blocks of steps for each method, so that there is something to interrupt; a small model, no regret.
 CONFIG = Config(
@@ -28,32 +29,6 @@ EXPERIMENT = Experiment.set_up(CONFIG)
 
 def changed(**choices: Any) -> Config:
     return Config.from_dict({**CONFIG.to_dict(), **choices})
-
-
-class Listener:
-    """Writes down what it hears, and asks for an interruption at a chosen place."""
-
-    def __init__(self, interrupt: tuple[str, int] | None = None) -> None:
-        self.heard: list[str] = []
-        self.interrupt, self.task = interrupt, ""
-
-    def note(self, sentence: str) -> None:
-        self.heard.append(sentence)
-
-    def started(self, task: str, total: int) -> None:
-        self.task = task
-        self.heard.append(f"{task} of {total}")
-
-    def advanced(self, done: int) -> None:
-        if self.interrupt is not None and self.task == self.interrupt[0] and done >= self.interrupt[1]:
-            self.interrupt = None
-            os.kill(os.getpid(), signal.SIGINT)
-
-    def finished(self, outcome: str) -> None:
-        self.heard.append(outcome)
-
-    def stopping(self) -> None:
-        self.heard.append("stopping")
 
 
 def results(outcome: Outcome) -> dict[tuple[str, int], Result]:

@@ -9,7 +9,9 @@ import typer
 
 from ofediq import __version__
 from ofediq.cli.data import data
+from ofediq.cli.frontier import frontier
 from ofediq.cli.plan import plan
+from ofediq.cli.reproduce import reproduce
 from ofediq.cli.run import run
 from ofediq.errors import OFedIQError
 
@@ -23,6 +25,8 @@ app = typer.Typer(
 # The commands, one line each, in the order of the help page.
 app.command()(plan)
 app.command()(run)
+app.command()(frontier)
+app.command()(reproduce)
 app.command()(data)
 
 

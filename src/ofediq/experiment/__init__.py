@@ -6,10 +6,12 @@ folder    the folder of a run: what is there, what may be overwritten
 archive   finished results on disk, so that a resumed run does not compute them again
 runner    run everything, keep what is done
 output    write the files, make the summary
+frontier  the same methods at several budgets
 """
 
 from ofediq.experiment.config import Config
 from ofediq.experiment.folder import Folder, free_folder, unfinished_folder
+from ofediq.experiment.frontier import frontier
 from ofediq.experiment.output import write_output
 from ofediq.experiment.runner import Listener, Outcome, run
 from ofediq.experiment.setup import Experiment
@@ -21,6 +23,7 @@ __all__ = [
     "Listener",
     "Outcome",
     "free_folder",
+    "frontier",
     "run",
     "unfinished_folder",
     "write_output",

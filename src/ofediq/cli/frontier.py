@@ -1,0 +1,99 @@
+"""`ofediq frontier`: how well each method learns, against the bits that it really sends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ofediq.errors import InputError, extra
+
+
+def frontier(
+    dataset: Annotated[str, typer.Option(help="Named dataset; `ofediq data` lists them.")] = "digits",
+    budgets: Annotated[
+        str, typer.Option(help="Shares of FedOGD's uplink bits, with commas.")
+    ] = "0.1,0.01,0.001,0.0001",
+    methods: Annotated[
+        str, typer.Option(help="Methods to compare with FedOGD.")
+    ] = "ofedavg,fedomd,ofediq,ofedgrid",
+    clients: Annotated[int, typer.Option(help="Number of clients.")] = 1000,
+    steps: Annotated[int, typer.Option(help="Number of time steps.")] = 300,
+    step_size: Annotated[float, typer.Option(help="Learning rate.")] = 0.01,
+    preset: Annotated[str, typer.Option(help="paper or authors, as in `ofediq run`.")] = "authors",
+    model: Annotated[str, typer.Option(help="auto, linear, softmax, mlp or cnn.")] = "auto",
+    seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 3,
+    seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    scaling: Annotated[str, typer.Option(help="As in `ofediq run`.")] = "auto",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the files.", show_default="runs/frontier-DATASET-PRESET")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Run again what is there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the points as JSON.")] = False,
+) -> None:
+    """Draw final accuracy or error against real uplink bits, with FedOGD as the ceiling.
+
+    Every budget is a run in a folder of its own. What is done is not run
+    again: after Ctrl-C, or with more budgets, call it again.
+
+    Examples:
+      ofediq frontier
+      ofediq frontier --dataset mnist --steps 900 --budgets 0.01,0.001
+      ofediq frontier --dataset pm25 --methods ofediq,ofedgrid --json
+    """
+    extra("jax", "sim")
+    extra("matplotlib", "report")
+    from ofediq.cli.progress import Reporter
+    from ofediq.experiment import Config
+    from ofediq.experiment import frontier as draw
+
+    config = Config.from_dict(
+        {
+            "dataset": dataset,
+            "methods": [key.strip() for key in methods.split(",")],
+            "clients": clients,
+            "steps": steps,
+            "step_size": step_size,
+            "preset": preset,
+            "model": model,
+            "seeds": seeds,
+            "seed": seed,
+            "scaling": scaling,
+            "regret": False,
+        }
+    )
+    folder = out or Path("runs") / f"frontier-{config.name}-{config.preset}"
+    with Reporter() as reporter:
+        found = draw(config, _parse_budgets(budgets), folder, reporter, force=force)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    else:
+        _show(found)
+    if found["interrupted"]:
+        typer.echo("Interrupted; the same command continues.", err=True)
+        raise typer.Exit(130)
+
+
+def _parse_budgets(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"`budgets` must be numbers with commas between them, got {text!r}") from None
+
+
+def _show(found: dict[str, Any]) -> None:
+    from ofediq.cli import render
+    from ofediq.drawing import value_text
+
+    if not found["points"]:
+        return
+    metric = found["metric"]
+    rows = [("FedOGD", "", "100%", value_text(found["ceiling"]["value"], metric))]
+    for point in found["points"]:
+        budget = "" if point["budget"] is None else f"{100 * point['budget']:g}%"
+        value = "diverged" if point["value"] is None else value_text(point["value"], metric)
+        rows.append((point["name"], budget, f"{100 * point['share']:.3g}%", value))
+    render.show(render.table(("method", "budget", "real bits", metric), rows))
+    typer.echo(f"Picture: {found['figure']}")

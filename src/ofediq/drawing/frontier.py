@@ -1,0 +1,70 @@
+"""The frontier: how well a method learns against the uplink bits that it really spent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ofediq.drawing.canvas import new_figure, save, style_axes
+from ofediq.drawing.compare import METRICS, scale_metric, value_text
+from ofediq.drawing.labels import End, label_ends
+from ofediq.drawing.lines import BAND_NOTE, draw_line
+from ofediq.drawing.style import looks
+from ofediq.errors import InputError, extra, require_choice
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Line = tuple[npt.ArrayLike, npt.ArrayLike]
+"""Shares of FedOGD's uplink bits, [points], and the metric with each seed, [seeds, points]."""
+
+
+def draw_frontier(
+    lines: Mapping[str, Line],
+    ceiling: npt.ArrayLike,
+    metric: str,
+    path: str | Path | None = None,
+    title: str = "",
+) -> Figure:
+    """Draw the metric at the end of a run against the share of FedOGD's uplink bits; saved if `path` is given.
+
+    Args:
+        lines: for each method its points.
+        ceiling: FedOGD's metric with each seed, a horizontal line.
+        metric: accuracy or mse.
+        path: a .png, .pdf or .svg file.
+        title: above the picture.
+    """
+    require_choice("metric", metric, tuple(METRICS))
+    if not lines:
+        raise InputError("`lines` must hold at least one method, got none")
+    seeds = np.atleast_1d(np.asarray(ceiling, np.float64))
+    note = BAND_NOTE.format(seeds=len(seeds)) if len(seeds) > 1 else ""
+    figure, (axes,) = new_figure(1, title, note)
+    style_axes(axes, "At the end of the run", "real uplink bits, as a share of FedOGD's", METRICS[metric])
+    axes.set_xscale("log")
+    chosen = looks(["FedOGD", *lines])
+    ends = []
+    for name, (shares, values) in lines.items():
+        order = np.argsort(np.asarray(shares, np.float64))
+        across = np.asarray(shares, np.float64)[order]
+        rows = np.atleast_2d(np.asarray(values, np.float64))[:, order]
+        end = draw_line(axes, across, rows, chosen[name], name)
+        axes.plot(across, rows.mean(0), chosen[name].marker, color=chosen[name].colour, markersize=6)
+        ends.append(end)
+    axes.axhline(seeds.mean(), color=chosen["FedOGD"].colour, linewidth=1.4)
+    axes.set_xlim(right=1.0)
+    axes.xaxis.set_major_formatter(extra("matplotlib.ticker", "report").FuncFormatter(_share_text))
+    ends.append(End(f"FedOGD {value_text(float(seeds.mean()), metric)}", 1.0, float(seeds.mean()), "#000000"))
+    scale_metric(axes, metric)
+    label_ends(axes, ends)
+    return save(figure, path)
+
+
+def _share_text(share: float, _position: int) -> str:
+    """A share as percent, with no more digits than it needs."""
+    return f"{100 * share:g}%"

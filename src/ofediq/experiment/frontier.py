@@ -1,0 +1,126 @@
+"""The frontier: the same methods at several budgets, against the bits that they really sent.
+
+Each budget is an ordinary run in a folder of its own; a budget that is done is not run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ofediq.drawing import draw_frontier
+from ofediq.errors import InputError, require, require_fraction
+from ofediq.experiment.config import Config
+from ofediq.experiment.folder import Folder
+from ofediq.experiment.output import write_output
+from ofediq.experiment.runner import Listener, run
+from ofediq.experiment.setup import Experiment
+
+BUDGETS = (0.1, 0.01, 0.001, 0.0001)
+_FREE = ("fedogd", "ogd", "local")  # they do not depend on the budget
+
+
+def frontier(
+    config: Config, budgets: Sequence[float], path: Path, listener: Listener, *, force: bool = False
+) -> dict[str, Any]:
+    """Run `config`'s methods at every budget, draw the frontier, and return it.
+
+    Args:
+        config: data, model, methods, seeds; its own budget is not used.
+        budgets: shares of FedOGD's uplink bits.
+        path: the folder; each budget gets one below it.
+        listener: told about progress.
+        force: run again what is there.
+
+    Returns:
+        `{"metric", "ceiling", "points": [{"method", "name", "budget", "share", "value", "values", ...}],
+        "interrupted", "figure", ...}`; `share` is real uplink bits over FedOGD's.
+    """
+    require(len(budgets) > 0, "budgets", "must name at least one budget", budgets)
+    for budget in budgets:
+        require_fraction("budgets", budget)
+    if not set(config.methods) - set(_FREE):
+        raise InputError(f"`methods` must name one that has a budget, got {', '.join(config.methods)}")
+    summaries = {}
+    for name, one in _runs(config, budgets):
+        summaries[name] = _summary(one, Folder(path / name), listener, force)
+        if summaries[name]["interrupted"]:
+            break
+    found = _collect(summaries)
+    found |= {"config": config.to_dict(), "budgets": list(budgets), "folder": str(path)}
+    if found["points"]:
+        _draw(config, found, path / "frontier.png")
+        found["figure"] = str(path / "frontier.png")
+    Folder(path).write_json(path / "frontier.json", found)
+    return found
+
+
+def _runs(config: Config, budgets: Sequence[float]) -> Iterator[tuple[str, Config]]:
+    """The runs behind a frontier, by the name of their folder: first the ceiling, then budget after budget."""
+    free = tuple(dict.fromkeys(("fedogd", *(key for key in config.methods if key in _FREE))))
+    yield "reference", replace(config, methods=free, budget=1.0)
+    paid = tuple(key for key in config.methods if key not in _FREE)
+    for budget in budgets:
+        yield f"budget-{budget:g}", replace(config, methods=paid, budget=budget)
+
+
+def _summary(config: Config, folder: Folder, listener: Listener, force: bool) -> dict[str, Any]:
+    """The summary of one run: read if it is done, else made."""
+    same = folder.holds_run and not force and not Config.read(folder.config).difference(config)
+    if same and folder.finished:
+        return folder.read_summary()
+    if not same:
+        folder.check(config, force=force)
+    experiment = Experiment.set_up(config)
+    folder.open(config, resume=same)
+    outcome = run(experiment, folder, listener, resume=same)
+    return write_output(config, folder, outcome)
+
+
+def _collect(summaries: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """One point per method and budget."""
+    reference = summaries["reference"]
+    metric = reference.get("metric")
+    fedogd = reference["methods"].get("fedogd")
+    points = []
+    for name, summary in summaries.items():
+        for key, one in summary["methods"].items():
+            if key == "fedogd" or fedogd is None or one["interrupted"]:
+                continue
+            points.append(
+                {
+                    "method": key,
+                    "name": one["name"],
+                    "budget": None if name == "reference" else summary["config"]["budget"],
+                    "share": one["bits_wire"] / fedogd["bits_wire"],
+                    "share_formula": one["bits_formula"] / fedogd["bits_formula"],
+                    "value": one[metric],
+                    "values": one["per_seed"][metric],
+                    "seconds": one["seconds"],
+                }
+            )
+    return {
+        "metric": metric,
+        "ceiling": None
+        if fedogd is None
+        else {"value": fedogd[metric], "values": fedogd["per_seed"][metric]},
+        "naive": reference.get("naive", {}),
+        "points": points,
+        "interrupted": any(summary["interrupted"] for summary in summaries.values()),
+    }
+
+
+def _draw(config: Config, found: Mapping[str, Any], path: Path) -> None:
+    lines: dict[str, tuple[list[float], list[list[float]]]] = {}
+    for point in found["points"]:
+        if point["share"] > 0 and None not in point["values"]:
+            shares, columns = lines.setdefault(point["name"], ([], []))
+            shares.append(point["share"])
+            columns.append(point["values"])
+    if not lines:
+        return
+    drawn = {name: (shares, list(zip(*columns, strict=True))) for name, (shares, columns) in lines.items()}
+    title = f"{config.name}: learning against real uplink bits"
+    draw_frontier(drawn, found["ceiling"]["values"], found["metric"], path, title)
