@@ -124,7 +124,16 @@ def test_sampled_updates_are_unbiased(digits: Stream) -> None:
     assert error.max() > 0
 
 
-@pytest.mark.parametrize("method", [OFEDIQ, methods.fedomd(3, 0.1), methods.local(0.1), methods.ogd(0.1)])
+@pytest.mark.parametrize(
+    "method",
+    [
+        OFEDIQ,
+        methods.fedomd(3, 0.1),
+        methods.local(0.1),
+        methods.ogd(0.1),
+        methods.with_server(OFEDIQ, methods.coin()),
+    ],
+)
 def test_resumed_run_equals_uninterrupted_one(
     method: Method, digits: Stream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from ofediq.methods.catalog import (
     KEYS,
     PRESETS,
+    SERVERS,
     at_budget,
     fedogd,
     fedomd,
@@ -14,20 +15,26 @@ from ofediq.methods.catalog import (
     ofediq,
     ofediq_norm,
     ogd,
+    server_rule,
+    with_server,
 )
 from ofediq.methods.compress import Compressor, grid, identity, quantize
 from ofediq.methods.local import LocalRule, hold
 from ofediq.methods.local import ogd as local_ogd
 from ofediq.methods.method import Method, Topology
 from ofediq.methods.mirror import MirrorMap, mirror_map
+from ofediq.methods.parameter_free import Coin, coin
 from ofediq.methods.participation import Participation, bernoulli, everyone, fixed_size, norm_proportional
+from ofediq.methods.rotate import rotate
 from ofediq.methods.server import ServerRule, adam, descend, optimizer
 from ofediq.methods.steering import Budget, budget
 
 __all__ = [
     "KEYS",
     "PRESETS",
+    "SERVERS",
     "Budget",
+    "Coin",
     "Compressor",
     "LocalRule",
     "Method",
@@ -39,6 +46,7 @@ __all__ = [
     "at_budget",
     "bernoulli",
     "budget",
+    "coin",
     "descend",
     "everyone",
     "fedogd",
@@ -60,4 +68,7 @@ __all__ = [
     "ogd",
     "optimizer",
     "quantize",
+    "rotate",
+    "server_rule",
+    "with_server",
 ]

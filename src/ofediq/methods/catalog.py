@@ -16,12 +16,13 @@ from dataclasses import replace
 from typing import Literal
 
 from ofediq.codec import Coding
-from ofediq.errors import InputError, require_choice, require_fraction, require_integer
+from ofediq.errors import InputError, require, require_choice, require_fraction, require_integer
 from ofediq.methods.compress import Compressor, grid, identity, quantize
 from ofediq.methods.local import LocalRule, hold
 from ofediq.methods.local import ogd as local_ogd
 from ofediq.methods.method import Method
-from ofediq.methods.mirror import mirror_map
+from ofediq.methods.mirror import Euclidean, mirror_map
+from ofediq.methods.parameter_free import coin
 from ofediq.methods.participation import Participation, bernoulli, everyone, fixed_size, norm_proportional
 from ofediq.methods.server import ServerRule, adam, descend
 from ofediq.methods.steering import budget as steer_to
@@ -29,6 +30,7 @@ from ofediq.theory import Plan, plan
 
 KEYS = ("fedogd", "ofedavg", "fedomd", "ofediq", "ofedgrid", "ogd", "local")
 PRESETS = ("paper", "authors")
+SERVERS = ("descend", "adam", "coin")
 
 
 def method(
@@ -195,6 +197,31 @@ def at_budget(
         bits = budget * 32.0 * clients * dim
         return ofedgrid(bits, require_integer("steps", steps, 1), step_size, preset)
     return ogd(step_size, preset) if key == "ogd" else local(step_size, preset)
+
+
+def with_server(chosen: Method, rule: ServerRule) -> Method:
+    """`chosen` with another server rule, such as `coin()`, which needs no step size.
+
+    Clients with local steps inside a window of L > 1 keep the step size of those; with L = 1, or with `hold()`,
+    the server's rule is the only one that moves anything.
+
+    >>> with_server(fedogd(), coin()).server.name
+    'coin(0.1)'
+    """
+    complete = all(hasattr(rule, name) for name in ("name", "start", "init", "apply"))
+    require(complete, "rule", "must be a server rule, such as coin() or descend(0.01)", rule)
+    geometry = getattr(chosen.local, "mirror", Euclidean())
+    if getattr(rule, "mirror", Euclidean()) != geometry:
+        raise InputError(f"`rule` must use the {geometry.name} mirror map of {chosen.name}, got {rule.name}")
+    return replace(chosen, server=rule)
+
+
+def server_rule(name: str, step_size: float = 0.01) -> ServerRule:
+    """The server rule called `name`: descend, adam, or coin, which makes no use of `step_size`."""
+    require_choice("server", name, SERVERS)
+    if name == "coin":
+        return coin()
+    return adam(step_size) if name == "adam" else descend(step_size)
 
 
 def from_plan(chosen: Plan, step_size: float = 0.01, preset: str = "paper") -> Method:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ofediq.arrays import Array
-from ofediq.errors import extra, require_choice, require_positive
+from ofediq.errors import extra, require_positive
 from ofediq.methods.mirror import Euclidean, MirrorMap
 
 
@@ -99,9 +99,3 @@ def adam(step_size: float) -> Optimizer:
     """Adam with `step_size` on the mean update: what made the authors' figures."""
     require_positive("step_size", step_size)
     return Optimizer(f"adam({step_size:g})", extra("optax", "sim").adam(step_size))
-
-
-def server_rule(name: str, step_size: float) -> ServerRule:
-    """The rule called `name`: descend or adam."""
-    require_choice("server", name, ("descend", "adam"))
-    return adam(step_size) if name == "adam" else descend(step_size)

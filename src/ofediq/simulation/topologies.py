@@ -154,9 +154,13 @@ def first_carry(method: Method, params: jax.Array, clients: int) -> Carry:
     params = jnp.asarray(method.server.start(params))
     if method.topology == "separate":
         each = jnp.tile(params, (clients, 1))
-        return each, jax.vmap(method.server.init)(each)
+        state = jax.vmap(method.server.init)(each)
+        return each, jax.tree.map(jnp.array, state)
     state = method.server.init(params)
-    return params, state if method.steer is None else (state, jax.tree.map(jnp.asarray, method.steer.init()))
+    if method.steer is not None:
+        state = (state, method.steer.init())
+    # A copy of each: runners give their input's memory back, so a rule that keeps the start must not share it.
+    return params, jax.tree.map(jnp.array, state)
 
 
 def _column(mask: jax.Array, like: jax.Array) -> jax.Array:
