@@ -57,6 +57,7 @@ def test_the_seeds_follow_each_other() -> None:
         ({"seed": 2**32}, r"`seed` must be an integer from 0 to 4294967295, got 4294967296"),
         ({"seeds": 0}, r"`seeds` must be an integer >= 1, got 0"),
         ({"hidden": (0,)}, r"`hidden` must be an integer >= 1, got 0"),
+        ({"server": "sgd"}, r"`server` must be one of descend, adam, coin, got 'sgd'"),
         ({"preset": "mine"}, r"`preset` must be one of paper, authors, got 'mine'"),
         ({"partition": "odd"}, r"`partition` must be one of random, .*, got 'odd'"),
         ({"target": "y"}, r"`target` needs `data`, a file, got 'y'"),

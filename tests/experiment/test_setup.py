@@ -6,6 +6,7 @@ import pytest
 
 from ofediq.errors import InputError
 from ofediq.experiment import Config, Experiment
+from ofediq.methods import coin
 
 
 def small(**choices: Any) -> Config:
@@ -81,3 +82,9 @@ def test_sampling_that_cannot_be_as_rare_as_the_budget_is_said() -> None:
 def test_what_does_not_fit_is_one_sentence(choices: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=f"^{sentence}$"):
         Experiment.set_up(small(**choices))
+
+
+def test_server_rule_by_name() -> None:
+    chosen = Experiment.set_up(small(methods=("fedogd", "ofediq"), server="coin")).methods
+    assert {one.server for one in chosen.values()} == {coin()}
+    assert chosen["fedogd"].local == Experiment.set_up(small()).methods["fedogd"].local

@@ -108,6 +108,14 @@ def run(
             rich_help_panel=_LEARNING,
         ),
     ] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            help="How the server moves the model: descend, adam, or coin (needs no step size).",
+            show_default="the preset's",
+            rich_help_panel=_LEARNING,
+        ),
+    ] = None,
     planner: Annotated[
         str | None,
         typer.Option(
@@ -186,6 +194,7 @@ def run(
         "steps": steps,
         "step_size": step_size,
         "preset": preset,
+        "server": server,
         "model": model,
         "hidden": None if hidden is None else _parse_sizes(hidden),
         "seeds": seeds,
@@ -297,10 +306,11 @@ def _facts(summary: dict[str, Any]) -> dict[str, str]:
     often = stream["predictions"] / stream["samples"]
     seen = f"each seen {often:.3g} times on average" if often >= 1 else f"{often:.2g} of them seen"
     seeds = f", mean ± standard deviation of {config['seeds']} seeds" if config["seeds"] > 1 else ""
+    server = f", server {config['server']}" if config.get("server") else ""
     return {
         "data": f"{stream['samples']:,} samples, {seen}, {config['partition']} partition",
         "budget": f"{config['budget']:g} of FedOGD's uplink bits",
-        "preset": f"{config['preset']}, step size {config['step_size']:g}{seeds}",
+        "preset": f"{config['preset']}{server}, step size {config['step_size']:g}{seeds}",
     }
 
 

@@ -17,7 +17,7 @@ from ofediq.errors import (
     require_integer,
     require_positive,
 )
-from ofediq.methods import KEYS, PRESETS
+from ofediq.methods import KEYS, PRESETS, SERVERS
 from ofediq.streams import KINDS, NAMES
 
 _MODELS = ("auto", "linear", "softmax", "mlp", "cnn")
@@ -44,6 +44,7 @@ class Config:
         steps: T; None: 300, or as long as the data last for partition "column".
         step_size: eta.
         preset: `paper` or `authors`.
+        server: descend, adam or coin, which needs no step size; None: the preset's own.
         model: auto, linear, softmax, mlp or cnn.
         hidden: layer sizes of the mlp.
         seeds: number of seeds: partition, model and draws change together.
@@ -74,6 +75,7 @@ class Config:
     steps: int | None = None
     step_size: float = 0.01
     preset: str = "paper"
+    server: str | None = None
     model: str = "auto"
     hidden: tuple[int, ...] = (64, 64)
     seeds: int = 1
@@ -104,6 +106,8 @@ class Config:
         choices = {"preset": PRESETS, "model": _MODELS, "scaling": _SCALINGS, "planner": _PLANNERS}
         for name, allowed in {**choices, "partition": KINDS}.items():
             require_choice(name, getattr(self, name), allowed)
+        if self.server is not None:
+            require_choice("server", self.server, SERVERS)
 
     @property
     def name(self) -> str:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from ofediq.errors import InputError, require
 from ofediq.experiment.config import Config
-from ofediq.methods import Method, at_budget
+from ofediq.methods import Method, at_budget, server_rule, with_server
 from ofediq.models import Model, build
 from ofediq.streams import Dataset, Stream, load, load_file, partition, synthetic
 
@@ -61,6 +61,9 @@ class Experiment:
             )
             for key in config.methods
         }
+        if config.server is not None:
+            rule = server_rule(config.server, config.step_size)
+            methods = {key: with_server(one, rule) for key, one in methods.items()}
         notes = [note for one in methods.values() for note in _concerns(one, config.budget, model, stream)]
         return cls(config, deal, model, methods, tuple(notes))
 
