@@ -7,13 +7,14 @@ import zlib
 
 import numpy as np
 
-from ofediq.codec import HEADER_BYTES, Coding, decode, encode, quantize
+from ofediq.codec import HEADER_BYTES, Coding, Rotation, decode, encode, quantize, quantize_rotated
 from ofediq.errors import WireError
 
 MAX_DIM = 5000
 """The limit of the receiver under attack."""
 
 CODINGS: tuple[Coding, ...] = ("raw", "packed", "entropy")
+ROTATED: tuple[Rotation, ...] = ("dither", "nearest")
 
 # Offset and format of each header field, without the checksum.
 FIELDS = (
@@ -41,6 +42,12 @@ def frames() -> list[bytes]:
                 values, levels=levels, blocks=blocks, rng=1, norm_bits=norm_bits, step=9, client=4
             )
             made += [encode(message, coding) for coding in CODINGS]
+    for dim, bits in ((1, 1), (70, 4), (3000, 2)):
+        for rotation in ROTATED:
+            rotated = quantize_rotated(
+                rng.standard_normal(dim), bits=bits, seed=3, rotation=rotation, step=9, client=4
+            )
+            made += [encode(rotated, coding) for coding in CODINGS[1:]]
     return made
 
 

@@ -130,7 +130,7 @@ def small(coding: Coding, norm_bits: int = 32) -> bytes:
         (sealed(small("entropy")[:33]), "entropy table"),
         (with_field(small("packed"), 2, 3), "coding 3"),
         (with_field(small("packed"), 2, 0x21), "coding 33"),
-        (with_field(small("packed"), 5, 1), "reserved byte 1"),
+        (with_field(small("packed"), 5, 3), "rotation 3"),
         (with_field(small("entropy"), 4, 1), "tail"),
         (with_field(small("raw"), 3, 1), "raw message has no levels"),
         (with_field(small("raw"), 2, 0x10), "raw message has no levels"),

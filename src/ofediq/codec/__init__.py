@@ -27,23 +27,38 @@ from ofediq.codec.draws import Rng
 from ofediq.codec.message import Message
 from ofediq.codec.norms import norm_classes
 from ofediq.codec.packed import packed_payload_bytes
-from ofediq.codec.quantizer import quantize
-from ofediq.codec.sizes import entropy_bits, payload_bits
+from ofediq.codec.quantizer import quantize, quantize_rotated
+from ofediq.codec.rotated import (
+    CENTROIDS,
+    DITHER_STEPS,
+    ROTATIONS,
+    Rotation,
+    rotated_levels,
+    rotated_symbols,
+    rotated_values,
+)
+from ofediq.codec.rotation import rotate_rows, rotate_rows_back, rotation_blocks
+from ofediq.codec.sizes import class_bits, entropy_bits, payload_bits
 from ofediq.codec.wire import DEFAULT_MAX_DIM, HEADER_BYTES, Coding, decode, encode
 from ofediq.errors import WireError
 
 __all__ = [
+    "CENTROIDS",
     "DEFAULT_MAX_DIM",
+    "DITHER_STEPS",
     "HEADER_BYTES",
     "MAX_LEVELS",
     "MAX_NORM",
+    "ROTATIONS",
     "Coding",
     "Message",
     "Rng",
+    "Rotation",
     "Run",
     "WireError",
     "block_layout",
     "block_norms",
+    "class_bits",
     "decode",
     "encode",
     "entropy_bits",
@@ -51,6 +66,13 @@ __all__ = [
     "packed_payload_bytes",
     "payload_bits",
     "quantize",
+    "quantize_rotated",
+    "rotate_rows",
+    "rotate_rows_back",
+    "rotated_levels",
+    "rotated_symbols",
+    "rotated_values",
+    "rotation_blocks",
     "short_norms",
     "signed_symbols",
     "stochastic_levels",

@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ofediq.codec.arithmetic import MAX_LEVELS, MAX_NORM, SHORT_NORM_SHIFT, symbol_values
-from ofediq.codec.blocks import MAX_DIM, block_layout
-from ofediq.errors import InputError, require, require_integer
+from ofediq.codec.blocks import MAX_DIM, Run, block_layout
+from ofediq.codec.rotated import CENTROID_LEVELS, MAX_ROTATED_NORM, ROTATIONS, Rotation, rotated_values
+from ofediq.codec.rotation import rotation_blocks
+from ofediq.errors import InputError, require, require_choice, require_integer
+from ofediq.randomness import Purpose, stream_key, uniform, words
 
 Vector = NDArray[np.float32]
 Symbols = NDArray[np.int32]
@@ -30,8 +33,8 @@ def _no_floats() -> Vector:
 class Message:
     """One update, as (symbols, norms) or as plain float32 values.
 
-    Build one with `quantize` or `Message.raw`. The arrays are read-only, and the constructor checks all rules, so
-    that a message which exists can be encoded and decoded.
+    Build one with `quantize`, `quantize_rotated` or `Message.raw`. The arrays are read-only, and the constructor
+    checks all rules, so that a message which exists can be encoded and decoded.
 
     Attributes:
         dim: D, the length of the vector.
@@ -43,6 +46,8 @@ class Message:
         norm_bits: 32, or 16 if the norms were rounded to 16 bits.
         step: the time step it belongs to.
         client: who sends it.
+        rotation: `none`; or how the symbols of a rotated message are read, `dither` or `nearest`.
+        seed: of a rotated message: its rotation and its dither are drawn from (seed, step, client). Else 0.
 
     >>> message = Message.raw([0.5, -2.0], step=3, client=7)
     >>> message.is_raw, message.dequantize()
@@ -58,6 +63,8 @@ class Message:
     norm_bits: int = 32
     step: int = 0
     client: int = 0
+    rotation: Rotation = "none"
+    seed: int = 0
 
     @classmethod
     def raw(cls, vector: Any, step: int = 0, client: int = 0) -> Message:
@@ -73,11 +80,13 @@ class Message:
             sizes = (0, 0, self.dim)
             require(self.blocks == 0, "blocks", "must be 0 in a raw message", self.blocks)
             require(self.norm_bits == 32, "norm_bits", "must be 32 in a raw message", self.norm_bits)
+            require(self.rotation == "none", "rotation", "must be none in a raw message", self.rotation)
         else:
             sizes = (self.dim, self.blocks, 0)
             require_integer("levels", self.levels, 1, MAX_LEVELS)
             require_integer("blocks", self.blocks, 1, self.dim)
             require_norm_bits(self.norm_bits)
+        self._check_rotation()
         self._freeze("symbols", sizes[0], "int32")
         self._freeze("norms", sizes[1], "float32")
         self._freeze("values", sizes[2], "float32")
@@ -85,6 +94,8 @@ class Message:
             _check_finite("values", self.values)
         else:
             _check_norms(self.norms, self.norm_bits)
+            if self.rotation != "none" and self.norms.max() > MAX_ROTATED_NORM:
+                raise InputError(f"`norms` must be at most {MAX_ROTATED_NORM:.7g}, got {self.norms.max()}")
             self._check_symbols()
 
     @property
@@ -98,7 +109,12 @@ class Message:
             return self.values.copy()
         vector = np.empty(self.dim, np.float32)
         for run in block_layout(self.dim, self.blocks):
-            run.rows(vector)[...] = symbol_values(run.rows(self.symbols), run.column(self.norms), self.levels)
+            rows, column = run.rows(self.symbols), run.column(self.norms)
+            if self.rotation == "none":
+                run.rows(vector)[...] = symbol_values(rows, column, self.levels)
+            else:
+                bits, draws = rotation_draws(self.seed, self.step, self.client, run)
+                run.rows(vector)[...] = rotated_values(rows, column, bits, draws, self.levels, self.rotation)
         return vector
 
     def __eq__(self, other: object) -> bool:
@@ -118,6 +134,20 @@ class Message:
         view = array.view()
         view.flags.writeable = False
         object.__setattr__(self, name, view)
+
+    def _check_rotation(self) -> None:
+        require_choice("rotation", self.rotation, ROTATIONS)
+        if self.rotation == "none":
+            require(self.seed == 0, "seed", "must be 0 in a message that is not rotated", self.seed)
+            return
+        require_integer("seed", self.seed, 0, 2**32 - 1)
+        wanted = rotation_blocks(self.dim)
+        rule = f"must be {wanted} in a rotated message of {self.dim} coordinates"
+        require(self.blocks == wanted, "blocks", rule, self.blocks)
+        if self.rotation == "nearest":
+            require(
+                self.levels in CENTROID_LEVELS, "levels", f"must be one of {CENTROID_LEVELS}", self.levels
+            )
 
     def _check_symbols(self) -> None:
         low, high = int(self.symbols.min()), int(self.symbols.max())
@@ -151,6 +181,15 @@ def as_vector(vector: Any, name: str = "vector") -> Vector:
         values = array.astype(np.float32, copy=False)
     _check_finite(name, values)
     return values
+
+
+def rotation_draws(seed: int, step: int, client: int, run: Run) -> tuple[NDArray[np.uint32], Vector]:
+    """The random bits of a run's rotation and the draws of its dither, one block per row; coordinate i at index i."""
+    index = np.arange(run.start, run.start + run.blocks * run.size, dtype=np.uint32)
+    bits: NDArray[np.uint32] = words(stream_key(seed, step, client, Purpose.ROTATE), index)
+    draws: Vector = uniform(stream_key(seed, step, client, Purpose.ROUND), index)
+    shape = run.blocks, run.size
+    return bits.reshape(shape), draws.reshape(shape)
 
 
 def require_norm_bits(norm_bits: int) -> None:

@@ -1,4 +1,4 @@
-"""The (s, b)-stochastic quantiser of Definition 2: a vector in, a `Message` out."""
+"""Quantisers, a vector in, a `Message` out: the (s, b)-stochastic one of Definition 2, and rotated ones."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 from ofediq.codec.arithmetic import MAX_LEVELS, block_norms, short_norms, signed_symbols
 from ofediq.codec.blocks import block_layout, tiles
 from ofediq.codec.draws import Rng, level_draws, norm_draws
-from ofediq.codec.message import Message, Vector, as_vector, require_norm_bits
-from ofediq.errors import require_integer
+from ofediq.codec.message import Message, Vector, as_vector, require_norm_bits, rotation_draws
+from ofediq.codec.rotated import ROTATIONS, Rotation, rotated_levels, rotated_symbols
+from ofediq.codec.rotation import rotation_blocks
+from ofediq.errors import require, require_choice, require_integer
 from ofediq.randomness import Key
 
 _SAFE_EXPONENT = 100  # between 2^-100 and 2^100 `levels / norm` stays inside float32
@@ -77,6 +79,62 @@ def quantize(
             for run in runs:
                 run.rows(symbols)[...] *= run.column(norms) > 0
     return Message(values.size, levels, blocks, symbols, norms, norm_bits=norm_bits, step=step, client=client)
+
+
+def quantize_rotated(
+    vector: Any, *, bits: int, seed: int, rotation: Rotation = "dither", step: int = 0, client: int = 0
+) -> Message:
+    """Rotate `vector` at random, then quantise it to about 1 to 4 bits per coordinate.
+
+    `codec.rotated` has the equations. `dither` is exactly unbiased, for every vector; its error is exactly
+    c / (12 s^2) ||u||^2, about 1.03, 0.108, 0.023 and 0.0056 at 1, 2, 3 and 4 bits. `nearest` is DRIVE's and EDEN's
+    quantiser, unbiased for a uniformly random rotation; with this one, vectors of few large coordinates have a bias.
+    Its error is 0.57 at 1 bit.
+
+    Args:
+        vector: D real numbers, finite in float32, with blocks of norm at most 2^100.
+        bits: 1 to 4: bits per coordinate of the entropy-coded symbols of a Gaussian vector.
+        seed: rotation and dither are drawn from (seed, step, client); the message carries it, modulo 2^32.
+        rotation: `dither` or `nearest`.
+        step: the time step, carried along.
+        client: who sends, carried along.
+
+    >>> message = quantize_rotated([3.0, 0.0, -4.0, 0.0], bits=4, seed=0)
+    >>> float(abs(message.dequantize() - np.array([3, 0, -4, 0])).max()) < 1
+    True
+    """
+    values = as_vector(vector)
+    bits = require_integer("bits", bits, 1, 4)
+    require_choice("rotation", rotation, ROTATIONS[1:])
+    step = require_integer("step", step, 0, 2**64 - 1)
+    client = require_integer("client", client, 0, 2**32 - 1)
+    seed = require_integer("seed", seed, -(2**63), 2**64 - 1) % 2**32
+    blocks = rotation_blocks(values.size)
+    runs = block_layout(values.size, blocks)
+    levels = rotated_levels(runs[0].size, bits, rotation)
+    symbols, norms = np.empty(values.size, np.int32), np.empty(blocks, np.float32)
+    for run in runs:
+        rows = run.rows(values)
+        column = block_norms(rows)
+        require(
+            float(column.max()) <= 2.0**_SAFE_EXPONENT, "vector", "must have a norm of at most 2^100", "more"
+        )
+        exponents = np.frexp(column)[1]
+        drawn = rotation_draws(seed, step, client, run)
+        signed, scales = rotated_symbols(*_tame(rows, column), *drawn, levels, rotation)
+        run.rows(symbols)[...] = signed
+        run.column(norms)[...] = np.ldexp(scales, exponents)
+    return Message(
+        values.size,
+        levels,
+        blocks,
+        symbols,
+        norms,
+        step=step,
+        client=client,
+        rotation=rotation,
+        seed=seed,
+    )
 
 
 def _tame(rows: Vector, norms: Vector) -> tuple[Vector, Vector]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ofediq.codec.entropy import decode_entropy, encode_entropy
 from ofediq.codec.message import Message
 from ofediq.codec.norms import norm_bytes, norms_from_bytes
 from ofediq.codec.packed import pack, packed_payload_bytes, unpack
+from ofediq.codec.rotated import ROTATIONS, Rotation
 from ofediq.errors import InputError, WireError, require, require_choice, require_integer
 
 Coding = Literal["raw", "packed", "entropy"]
@@ -31,6 +32,7 @@ _VERSION = 1
 _SHORT_NORMS = 0x10  # added to the coding when norms have 16 bits
 _FIELDS = struct.Struct("<2sBBHBBIIQI")
 _CHECKSUM = struct.Struct("<I")
+_SEED = struct.Struct("<I")  # before the payload of a rotated message
 
 
 class _Header(NamedTuple):
@@ -39,7 +41,7 @@ class _Header(NamedTuple):
     coding: int
     levels: int
     tail: int
-    reserved: int
+    rotation: int
     dim: int
     blocks: int
     step: int
@@ -51,7 +53,7 @@ def encode(message: Message, coding: Coding = "entropy") -> bytes:
 
     The payload of a quantised message, 8 * (len(frame) - 32) bits, never exceeds the paper's
     32 b + D (1 + log2(s + 1)) bits, with `packed` and with `entropy`: the latter sends the packed form whenever
-    that is not larger.
+    that is not larger. The four bytes of a rotated message's seed come on top.
 
     Args:
         message: what to send.
@@ -110,7 +112,9 @@ def decode(data: bytes | bytearray | memoryview, max_dim: int = DEFAULT_MAX_DIM)
 
 def _frame(message: Message, coding: Coding, tail: int, payload: bytes) -> bytes:
     code = CODINGS.index(coding) + (_SHORT_NORMS if message.norm_bits == 16 else 0)
-    shape = (message.levels, tail, 0, message.dim, message.blocks)
+    shape = (message.levels, tail, ROTATIONS.index(message.rotation), message.dim, message.blocks)
+    if message.rotation != "none":
+        payload = _SEED.pack(message.seed) + payload
     head = _FIELDS.pack(*_Header(_MAGIC, _VERSION, code, *shape, message.step, message.client))
     return head + _CHECKSUM.pack(zlib.crc32(payload, zlib.crc32(head))) + payload
 
@@ -134,17 +138,18 @@ def _message(header: _Header, payload: bytes) -> Message:
     """The message of a frame whose `dim` is acceptable. Lengths are checked before anything is allocated."""
     code = header.coding & ~_SHORT_NORMS
     norm_bits = 16 if header.coding & _SHORT_NORMS else 32
-    if code >= len(CODINGS) or header.reserved:
-        raise WireError(f"frame: coding {header.coding} with reserved byte {header.reserved} is not known")
+    if code >= len(CODINGS) or header.rotation >= len(ROTATIONS):
+        raise WireError(f"frame: coding {header.coding} with rotation {header.rotation} is not known")
     coding = CODINGS[code]
     if header.tail and coding != "packed":
         raise WireError("frame: a tail where none belongs")
     if coding == "raw":
-        if header.levels or header.blocks or norm_bits == 16:
-            raise WireError("frame: a raw message has no levels, blocks or short norms")
+        if header.levels or header.blocks or norm_bits == 16 or header.rotation:
+            raise WireError("frame: a raw message has no levels, blocks, short norms or rotation")
         _require_length(payload, 4 * header.dim)
         values = np.frombuffer(payload, "<f4").astype(np.float32)
         return Message(header.dim, 0, 0, values=values, step=header.step, client=header.client)
+    seed, payload = _take_seed(payload) if header.rotation else (0, payload)
     shape = (header.dim, header.levels, header.blocks)
     size = packed_payload_bytes(*shape, norm_bits)  # refuses levels and blocks out of range
     if coding == "entropy":
@@ -157,7 +162,22 @@ def _message(header: _Header, payload: bytes) -> Message:
         rows = np.frombuffer(payload, np.uint8, split).reshape(header.blocks, norm_bits // 8)
         norms = norms_from_bytes(rows, norm_bits)
         symbols = unpack(payload[split:], header.tail, header.dim, header.levels)
-    return Message(*shape, symbols, norms, norm_bits=norm_bits, step=header.step, client=header.client)
+    return Message(
+        *shape,
+        symbols,
+        norms,
+        norm_bits=norm_bits,
+        step=header.step,
+        client=header.client,
+        rotation=cast(Rotation, ROTATIONS[header.rotation]),
+        seed=seed,
+    )
+
+
+def _take_seed(payload: bytes) -> tuple[int, bytes]:
+    if len(payload) < _SEED.size:
+        raise WireError("frame: a rotated message without a seed")
+    return _SEED.unpack_from(payload)[0], payload[_SEED.size :]
 
 
 def _require_length(payload: bytes, size: int) -> None:
