@@ -88,17 +88,22 @@ class Store:
         curves = {name: arrays[name] for name in _ARRAYS}
         return Record(**curves, seconds=meta["seconds"], seed=meta["seed"])
 
+    def save_arrays(self, name: str, meta: Mapping[str, Any], arrays: Mapping[str, Curve]) -> None:
+        """Keep other numbers under a name of their own."""
+        self._write(self.folder / f"{name}.npz", meta, arrays)
+
+    def load_arrays(self, name: str) -> tuple[dict[str, Any], dict[str, Curve]] | None:
+        """What `save_arrays` kept, or None."""
+        return _read(self.folder / f"{name}.npz")
+
     def save_naive(self, data: Data, curves: Mapping[str, Curve]) -> None:
         """Keep the naive references of a stream."""
-        self._write(self._naive_path(data), {}, curves)
+        self.save_arrays(f"naive-{data.name}", {}, curves)
 
     def load_naive(self, data: Data) -> dict[str, Curve] | None:
         """The naive references of a stream, if they were computed."""
-        found = _read(self._naive_path(data))
+        found = self.load_arrays(f"naive-{data.name}")
         return None if found is None else found[1]
-
-    def _naive_path(self, data: Data) -> Path:
-        return self.folder / f"naive-{data.name}.npz"
 
     def _write(self, path: Path, meta: Mapping[str, Any], arrays: Mapping[str, Curve]) -> None:
         partial = path.with_name(path.name + ".partial")

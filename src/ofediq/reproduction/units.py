@@ -92,9 +92,7 @@ class Data:
     def name(self) -> str:
         """A name for files."""
         variant = "".join(f".{value}" for _, value in self.options)
-        return (
-            f"{self.dataset}{variant}-{self.partition}-K{self.clients}-T{self.steps}-seed{self.seed}"
-        )
+        return f"{self.dataset}{variant}-{self.partition}-K{self.clients}-T{self.steps}-seed{self.seed}"
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,8 @@ def _deal(data: Data) -> Stream:
 
 @lru_cache(maxsize=4)
 def _load(dataset: str, options: tuple[tuple[str, str], ...]) -> Dataset:
-    return load(dataset, "authors", **dict(options))
+    chosen: dict[str, Any] = dict(options)
+    return load(dataset, "authors", **chosen)
 
 
 def _run_one(unit: Unit, store: Store, listener: Listener, place: str, force: bool) -> None:
