@@ -17,6 +17,8 @@ from ofediq import codec, methods, models
 from ofediq.errors import InputError
 from ofediq.methods import Method
 from ofediq.models import Model
+from ofediq.models.cnn import Cnn
+from ofediq.models.mlp import Mlp
 from ofediq.randomness import Purpose, stream_key
 from ofediq.simulation import Result, client_mesh, simulate
 from ofediq.simulation.native import library, native_runner, native_status
@@ -54,7 +56,7 @@ def forget_libraries() -> Iterator[None]:
     library.forget()
 
 
-def patchy_stream(key: str) -> Stream:
+def patchy_stream(key: str, clients: int = CLIENTS) -> Stream:
     """Seven steps (no multiple of the periods), a third of the samples missing, one client that never comes."""
     rng = np.random.default_rng(0)
     shape, classes = {"cnn": ((13, 14), 3), "mlp-classifier": ((14,), 4), "mlp-regressor": ((5,), 0)}[key]
@@ -64,7 +66,7 @@ def patchy_stream(key: str) -> Stream:
         data = Dataset("made", x, rng.integers(0, classes, 90).astype(np.int32), "classification", classes)
     else:
         data = Dataset("made", x, rng.normal(size=90).astype(np.float32), "regression")
-    order = rng.integers(0, 90, (7, CLIENTS)).astype(np.int32)
+    order = rng.integers(0, 90, (7, clients)).astype(np.int32)
     order[rng.random(order.shape) < 1 / 3] = -1
     order[:, 5] = -1
     return Stream(data, order)
@@ -87,42 +89,44 @@ def test_native_equals_jax(method: str, model: str, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("method", ["fedogd", "ofedavg", "fedomd", "ofediq", "ofediq-period"])
 def test_threads_do_not_matter(method: str, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = patchy_stream(model, clients=1001 if model.startswith("mlp") else 101)  # worth several threads
     runs = []
     for threads in (1, 2, 5):
         monkeypatch.setenv("OFEDIQ_THREADS", str(threads))
-        runs.append(simulate(METHODS[method], patchy_stream(model), MODELS[model]))
+        runs.append(simulate(METHODS[method], stream, MODELS[model]))
     for other in runs[1:]:
         np.testing.assert_array_equal(other.params, runs[0].params)
         np.testing.assert_array_equal(other.loss, runs[0].loss)
 
 
 @needs_compiler
-@pytest.mark.parametrize("filters", [(16, 16), (48, 16), (16, 48)])
+@pytest.mark.parametrize("filters", [(16, 16), (48, 16), (16, 48), (64, 128)])
 @pytest.mark.parametrize("side", [(10, 10), (11, 17), (29, 12)])
 def test_convolutions_of_other_shapes(filters: tuple[int, int], side: tuple[int, int]) -> None:
-    model = replace(models.cnn(*side, classes=5), filters=filters)
-    rng = np.random.default_rng(1)
-    x, y = rng.normal(size=(9, *side)).astype(np.float32), rng.integers(0, 5, 9).astype(np.int32)
-    params, weights = model.initial(3), np.ones(9, np.float32)
-    losses, errors, gradient = model.batch_gradient(params, x, y, weights)
-    order = np.arange(9, dtype=np.int32)[None]
-    sums = Kernels(model, x, y).run(params, order, weights > 0, weights, Rules(), seed=0, step=1)
-    np.testing.assert_allclose(sums.total, gradient, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(sums.loss, [losses.sum()], rtol=1e-6)
-    np.testing.assert_array_equal(sums.error, [errors.sum()])
+    assert_same_gradient(replace(models.cnn(*side, classes=5), filters=filters), side)
+
+
+@needs_compiler
+@pytest.mark.parametrize("hidden", [(1,), (17, 3), (64, 64, 64), (128, 40)])
+def test_dense_layers_of_other_sizes(hidden: tuple[int, ...]) -> None:
+    assert_same_gradient(models.mlp_classifier(11, 5, hidden, l2=0.01), (11,))
+
+
+@needs_compiler
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_vectors_of_any_width(lanes: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OFEDIQ_CACHE", str(tmp_path))
+    monkeypatch.setenv("CC", f"{os.environ.get('CC', 'cc')} -DLANES={lanes} -Wno-psabi")
+    assert_same_gradient(models.cnn(13, 14, 5), (13, 14))
+    assert_same_gradient(models.mlp_classifier(11, 5, (40, 9)), (11,))
+    assert_same_symbols(333, levels=3)
 
 
 @needs_compiler
 @pytest.mark.parametrize("dim", [1, 7, 16, 333, 5889])
 @pytest.mark.parametrize("levels", [1, 3, 255, 2**15])
 def test_quantizer_equals_codec_bit_for_bit(dim: int, levels: int) -> None:
-    update = np.random.default_rng(dim).normal(size=dim).astype(np.float32)
-    update[::5] = 0
-    for blocks in sorted({1, max(1, dim // 45), max(1, dim // 3), dim}):
-        key = stream_key(11, 2**31, 12345, Purpose.ROUND)
-        message = codec.quantize(update, levels=levels, blocks=blocks, rng=key)
-        received = quantized(update, levels, blocks, seed=11, step=2**31, client=12345)
-        np.testing.assert_array_equal(received, message.dequantize())
+    assert_same_symbols(dim, levels)
 
 
 @needs_compiler
@@ -230,6 +234,35 @@ def test_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 def assert_same_run(one: Result, other: Result) -> None:
     np.testing.assert_array_equal(one.senders, other.senders)
     np.testing.assert_array_equal(one.bits_wire, other.bits_wire)
-    np.testing.assert_allclose(one.params, other.params, rtol=2e-4, atol=2e-6)
-    np.testing.assert_allclose(one.loss, other.loss, rtol=2e-5, atol=1e-5)
-    np.testing.assert_allclose(one.error, other.error, rtol=2e-4, atol=1e-5)
+    apart = ~np.isclose(one.params, other.params, rtol=2e-4, atol=2e-6)
+    # Where a draw falls between the two roundings of a fraction, a coordinate gets the level beside: the chance is
+    # about 1e-6 for each coordinate that is sent. Other methods have no such excuse.
+    quantises = one.method.compress.coding == "packed"
+    assert apart.sum() <= (5 if quantises else 0)
+    np.testing.assert_allclose(one.params, other.params, atol=2e-3)
+    np.testing.assert_allclose(one.loss, other.loss, rtol=5e-5, atol=1e-5)
+    np.testing.assert_allclose(one.error, other.error, rtol=5e-4, atol=1e-5)
+
+
+def assert_same_symbols(dim: int, levels: int) -> None:
+    update = np.random.default_rng(dim).normal(size=dim).astype(np.float32)
+    update[::5] = 0
+    for blocks in sorted({1, max(1, dim // 45), max(1, dim // 3), dim}):
+        key = stream_key(11, 2**31, 12345, Purpose.ROUND)
+        message = codec.quantize(update, levels=levels, blocks=blocks, rng=key)
+        received = quantized(update, levels, blocks, seed=11, step=2**31, client=12345)
+        np.testing.assert_array_equal(received, message.dequantize())
+
+
+def assert_same_gradient(model: Cnn | Mlp, shape: tuple[int, ...]) -> None:
+    """The sum of 21 gradients by the kernels and by the model's own NumPy code."""
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(21, *shape)).astype(np.float32), rng.integers(0, 5, 21).astype(np.int32)
+    params, weights = model.initial(3), np.ones(21, np.float32)
+    losses, errors, gradient = model.batch_gradient(params, x, y, weights)
+    order = np.arange(21, dtype=np.int32)[None]
+    sums = Kernels(model, x, y).run(params, order, weights > 0, weights, Rules(), seed=0, step=1)
+    penalty = len(y) * model.l2 / 2 * float(params @ params)
+    np.testing.assert_allclose(sums.total, gradient, rtol=1e-4, atol=2e-5)
+    np.testing.assert_allclose(sums.loss + penalty, [losses.sum()], rtol=1e-5)
+    np.testing.assert_array_equal(sums.error, [errors.sum()])

@@ -80,9 +80,27 @@ def payload_bits(symbols: Array, norms: Array, levels: int, norm_bits: int = 32)
     sizes = np.concatenate([np.full(run.blocks, run.size) for run in block_layout(dim, blocks)])
     dead = ((norms == 0) * xp.asarray(sizes)).sum(-1)  # zeros of empty blocks are not coded
     counts = xp.concatenate([counts[..., :1] - dead[..., None], counts[..., 1:]], axis=-1).astype(np.float32)
+    return class_bits(counts, norms, dim, levels, norm_bits)
+
+
+def class_bits(counts: Array, norms: Array, dim: int, levels: int, norm_bits: int = 32) -> Array:
+    """As `payload_bits`, from how often each class of magnitudes occurs in each message.
+
+    Args:
+        counts: [n, classes] float32, see `tables.magnitude_classes`; empty blocks are not counted.
+        norms: [n, blocks] float32.
+        dim: D.
+        levels: s.
+        norm_bits: 16 or 32.
+
+    >>> counts = np.array([[900.0, 100.0]], np.float32)
+    >>> float(class_bits(counts, np.ones((1, 1), np.float32), 1000, levels=1)[0])
+    657.0...
+    """
     norm_counts = _rows_of_counts(norm_classes(norms, norm_bits), 256).astype(np.float32)
-    bits = _symbol_bits(counts, widths) + _norm_bits(norm_counts, norm_bits)
-    return xp.minimum(bits, np.float32(8 * packed_payload_bytes(dim, levels, blocks, norm_bits)))
+    bits = _symbol_bits(counts, magnitude_classes(levels)[1]) + _norm_bits(norm_counts, norm_bits)
+    packed = 8 * packed_payload_bytes(dim, levels, norms.shape[-1], norm_bits)
+    return namespace(counts).minimum(bits, np.float32(packed))
 
 
 def _class_of(magnitudes: Array) -> Array:

@@ -24,7 +24,7 @@ from ofediq.models import Model
 from ofediq.simulation import checkpoint as saved
 from ofediq.simulation.interrupt import deferred_interrupt
 from ofediq.simulation.mesh import place, shares
-from ofediq.simulation.native import native_runner
+from ofediq.simulation.native import native_runner, native_steered
 from ofediq.simulation.result import Result
 from ofediq.simulation.steered import steered
 from ofediq.simulation.sums import Pool
@@ -241,7 +241,7 @@ class _Run:
 def _runner(method: Method, model: Model, mesh: Mesh | None) -> Runner:
     """What runs a block of windows: compiled kernels where they know the method, JAX everywhere else."""
     if method.steer is not None:
-        return steered
+        return native_steered(method, model, mesh) or steered
     return native_runner(method, model, mesh) or runner(method)
 
 

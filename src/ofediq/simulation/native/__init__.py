@@ -7,5 +7,6 @@ in JAX: same results up to rounding, only slower. `native_status()` says which o
 
 from ofediq.simulation.native.library import native_status
 from ofediq.simulation.native.runner import native_runner
+from ofediq.simulation.native.steered import native_steered
 
-__all__ = ["native_runner", "native_status"]
+__all__ = ["native_runner", "native_status", "native_steered"]

@@ -33,13 +33,18 @@ def native_runner(method: Method, model: Model, mesh: Any) -> NativeRunner | Non
     updates as they are or quantised and packed; on a CPU, without a mesh.
     """
     rules = _rules(method)
-    if rules is None or mesh is not None or not supports(model) or jax.default_backend() != "cpu":
-        return None
+    return NativeRunner(rules, server_rule(method)) if rules is not None and ready(model, mesh) else None
+
+
+def ready(model: Model, mesh: Any) -> bool:
+    """Whether the kernels can run `model` here."""
+    if mesh is not None or not supports(model) or jax.default_backend() != "cpu":
+        return False
     try:
         library.load()
     except library.UnavailableError:
-        return None
-    return NativeRunner(rules, _server(method))
+        return False
+    return True
 
 
 class NativeRunner:
@@ -73,7 +78,7 @@ class NativeRunner:
                 sends = _senders(method, numbers, clients, int(seed), int(step), order) & bool(transmit)
                 sums = self._kernels.run(params, order, sends, rates, self._rules, int(seed), int(step))
                 count = int(sends.sum())
-                records.append((sums.loss + _penalty(model, params, order), sums.error, count, bits * count))
+                records.append((sums.loss + penalty(model, params, order), sums.error, count, bits * count))
                 if count:  # an empty round leaves model and state alone
                     params, state = apply(params, sums.total, state)
         fields: Any = (np.asarray(field) for field in zip(*records, strict=True))
@@ -98,7 +103,19 @@ def _rules(method: Method) -> Rules | None:
     return None
 
 
-def _penalty(model: Any, params: npt.NDArray[np.float32], order: npt.NDArray[np.int32]) -> Any:
+def local_rules(method: Method) -> Rules | None:
+    """What clients do between transmissions, in the kernels' numbers; None if they do not know it."""
+    local = method.local
+    if method.topology != "federated":
+        return None
+    if local == Hold():
+        return Rules()
+    if isinstance(local, Ogd) and local == Ogd(local.step_size, Euclidean()):
+        return Rules(moves=True, step_size=local.step_size)
+    return None
+
+
+def penalty(model: Any, params: npt.NDArray[np.float32], order: npt.NDArray[np.int32]) -> Any:
     """l2 / 2 ||w||^2 for each client that is there, at each step."""
     return model.l2 / 2 * float(params @ params) * (order >= 0).sum(1) if model.l2 else 0.0
 
@@ -125,7 +142,7 @@ def _senders(
     return np.asarray(seen)
 
 
-def _server(method: Method) -> Callable[[int], Apply]:
+def server_rule(method: Method) -> Callable[[int], Apply]:
     """The method's server rule for K clients: in NumPy where that is quick, else compiled once by JAX."""
     rule = method.server
     if type(rule) is Descend:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ofediq.codec import MAX_LEVELS
+from ofediq.codec.tables import magnitude_classes
 from ofediq.errors import InputError, require_integer
 from ofediq.models.base import LayeredModel
 from ofediq.models.cnn import Cnn
@@ -22,6 +24,7 @@ THREADS = "OFEDIQ_THREADS"
 
 _MOST_THREADS = 64
 _ALIGN = 64
+_CLASSES = len(magnitude_classes(MAX_LEVELS)[0])
 _ROOM = 16  # floats that a kernel may touch past the end of a vector
 
 
@@ -32,6 +35,18 @@ class _Model(ctypes.Structure):
         ("shape", c_void_p),
         ("regression", c_int32),
         ("penalty", c_float),
+    ]
+
+
+class _Steering(ctypes.Structure):
+    _fields_ = [
+        ("on", c_int32),
+        ("signal", c_float),
+        ("spread", c_float),
+        ("floor", c_float),
+        ("draws", c_void_p),
+        ("sent", c_void_p),
+        ("counts", c_void_p),
     ]
 
 
@@ -58,6 +73,7 @@ class _Window(ctypes.Structure):
         ("losses", c_void_p),
         ("errors", c_void_p),
         ("total", c_void_p),
+        ("steering", _Steering),
     ]
 
 
@@ -75,6 +91,34 @@ class Rules(NamedTuple):
     step_size: float = 0.0
     levels: int = 0
     blocks: int = 0
+
+
+class Steered(NamedTuple):
+    """A steered round: who may send how likely, and what came of it.
+
+    Attributes:
+        signal: z, the step of the grid.
+        spread: of `NormProportional`.
+        floor: of `NormProportional`.
+        draws: float32 [K]; a client sends if its draw lies below its probability.
+        sent: bool [K], filled in: who sent.
+        counts: int32 [K, classes], filled in: how often each class of magnitudes occurs in a message.
+    """
+
+    signal: float
+    spread: float
+    floor: float
+    draws: npt.NDArray[np.float32]
+    sent: npt.NDArray[np.uint8]
+    counts: npt.NDArray[np.int32]
+
+    @classmethod
+    def round(cls, signal: float, spread: float, floor: float, draws: npt.NDArray[np.float32]) -> Steered:
+        """An empty round of as many clients as there are draws."""
+        clients = len(draws)
+        counts = np.zeros((clients, _CLASSES), np.int32)
+        draws = np.ascontiguousarray(draws, np.float32)
+        return cls(signal, spread, floor, draws, np.zeros(clients, np.uint8), counts)
 
 
 class WindowSums(NamedTuple):
@@ -126,6 +170,7 @@ class Kernels:
         rules: Rules,
         seed: int,
         step: int,
+        steered: Steered | None = None,
     ) -> WindowSums:
         """Losses, errors and the sum of what the senders send over one window.
 
@@ -137,6 +182,7 @@ class Kernels:
             rules: what the senders do.
             seed: of the quantiser's draws.
             step: the window's last step, counted from 1.
+            steered: for steered methods; `sends` are then all who may send, and `rates` are 1.
         """
         steps, clients = order.shape
         params, order = np.ascontiguousarray(params, np.float32), np.ascontiguousarray(order, np.int32)
@@ -160,6 +206,7 @@ class Kernels:
             *(_at(array) for array in (params, self.samples, self.targets, order, who, rates)),
             self._workplace(clients),
             *(_at(array) for array in (losses, errors, total)),
+            _steering(steered, clients),
         )
         if self._library.run_window(ctypes.byref(window)):
             raise InputError(f"`rules` cannot be run by the compiled kernels: {rules}")
@@ -254,6 +301,15 @@ def _features(model: Cnn | Mlp) -> int:
 def _spec(model: LayeredModel, shape: npt.NDArray[np.int32]) -> _Model:
     kind = 0 if isinstance(model, Cnn) else 1
     return _Model(kind, len(shape), _at(shape), model.task == "regression", model.l2)
+
+
+def _steering(steered: Steered | None, clients: int) -> _Steering:
+    if steered is None:
+        return _Steering()
+    if steered.draws.shape != (clients,) or steered.counts.shape != (clients, _CLASSES):
+        raise InputError(f"`steered` must be a round of {clients} clients, got {len(steered.draws)}")
+    arrays = (_at(array) for array in (steered.draws, steered.sent, steered.counts))
+    return _Steering(1, steered.signal, steered.spread, steered.floor, *arrays)
 
 
 def _floats(lib: ctypes.CDLL, spec: _Model, clients: int, threads: int) -> int:

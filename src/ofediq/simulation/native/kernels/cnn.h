@@ -60,13 +60,12 @@ static void cnn_pack(const void *shape, const float *inner, float *packed) {
                       length, second->panel, length);
 }
 
-static void cnn_forward(const void *shape, const float *inner, const float *packed, const float *sample,
-                        float *cache, int learns, float *outputs) {
-    const struct cnn *m = shape;
-    int32_t *corners1 = learns ? (int32_t *)(cache + m->corners1) : NULL;
-    int32_t *corners2 = learns ? (int32_t *)(cache + m->corners2) : NULL;
+static void forward_one(const struct cnn *m, const float *inner, const float *packed, const struct item *item) {
+    float *cache = item->cache;
+    int32_t *corners1 = item->learns ? (int32_t *)(cache + m->corners1) : NULL;
+    int32_t *corners2 = item->learns ? (int32_t *)(cache + m->corners2) : NULL;
     float *result1 = cache + m->result1, *result2 = cache + m->result2, *rows = cache + m->rows;
-    convolve(&m->first, sample, packed, inner + m->bias1, rows, result1, corners1);
+    convolve(&m->first, item->sample, packed, inner + m->bias1, rows, result1, corners1);
     packed += (size_t)SIDE * SIDE * m->first.outputs;
     convolve(&m->second, result1, packed, inner + m->bias2, rows, result2, corners2);
     for (int class = 0; class < m->classes; class++) {
@@ -78,7 +77,7 @@ static void cnn_forward(const void *shape, const float *inner, const float *pack
                 sums[v] = multiply_add(load(weights + at + v * LANES), load(result2 + at + v * LANES), sums[v]);
         for (; at < m->flat; at += LANES)
             sums[0] = multiply_add(load(weights + at), load(result2 + at), sums[0]);
-        outputs[class] = sum_lanes((sums[0] + sums[1]) + (sums[2] + sums[3])) + inner[m->bias3 + class];
+        item->outputs[class] = sum_lanes((sums[0] + sums[1]) + (sums[2] + sums[3])) + inner[m->bias3 + class];
     }
 }
 
@@ -88,9 +87,14 @@ INLINE void close_relu(float *deltas, const float *results, size_t count) {
         store(deltas + at, keep((ivec)(load(results + at) > 0), load(deltas + at)));
 }
 
-static void cnn_backward(const void *shape, const float *inner, const float *sample, float *cache,
-                         const float *deltas, float *gradient) {
-    const struct cnn *m = shape;
+static void cnn_forward(const void *shape, const float *inner, const float *packed, const struct item *items,
+                        int count) {
+    for (int n = 0; n < count; n++) forward_one(shape, inner, packed, items + n);
+}
+
+static void backward_one(const struct cnn *m, const float *inner, const struct item *item, float *gradient) {
+    float *cache = item->cache;
+    const float *deltas = item->deltas;
     const float *result1 = cache + m->result1, *result2 = cache + m->result2;
     const int32_t *corners1 = (const int32_t *)(cache + m->corners1);
     const int32_t *corners2 = (const int32_t *)(cache + m->corners2);
@@ -113,7 +117,12 @@ static void cnn_backward(const void *shape, const float *inner, const float *sam
     list_by_position(&m->second, deltas2, corners2, offsets, factors, counts);
     image_gradient(&m->second, inner + m->filters2, offsets, factors, counts, deltas1);
     close_relu(deltas1, result1, image);
-    first_filter_gradient(&m->first, sample, deltas1, corners1, gradient, gradient + m->bias1);
+    first_filter_gradient(&m->first, item->sample, deltas1, corners1, gradient, gradient + m->bias1);
+}
+
+static void cnn_backward(const void *shape, const float *inner, const struct item *items, int count,
+                         float *gradient) {
+    for (int n = 0; n < count; n++) backward_one(shape, inner, items + n, gradient);
 }
 
 /* Returns whether the kernels can run this shape. */
@@ -153,6 +162,7 @@ static int make_cnn(int height, int width, int filters1, int filters2, int class
         .packed = area * filters1 + area * filters1 * filters2,
         .cache = at,
         .outputs = classes,
+        .batch = 1,
         .import_flat = cnn_import,
         .export_flat = cnn_export,
         .pack = cnn_pack,

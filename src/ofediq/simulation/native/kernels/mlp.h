@@ -16,7 +16,6 @@ struct mlp {
     size_t widths[MAX_LAYERS + 1]; /* the same, padded */
     size_t starts[MAX_LAYERS];    /* of each layer, inner order */
     size_t hidden[MAX_LAYERS + 1]; /* of each layer's inputs in a cache; the last one: of the outputs */
-    size_t lists[MAX_LAYERS];     /* of each layer's inputs that are not 0, in a cache: how many, and which */
     size_t deltas;                /* two rows of derivatives, in a cache */
     size_t widest;
 };
@@ -45,90 +44,132 @@ static void mlp_pack(const void *shape, const float *inner, float *packed) {
     (void)shape, (void)inner, (void)packed; /* the inner order serves */
 }
 
-/* list = how many of the values are not 0, and which: after ReLU that is half of them. No branch depends on data. */
-INLINE void list_nonzero(const float *values, int count, int32_t *list) {
-    int32_t found = 0;
-    for (int32_t k = 0; k < count; k++) {
-        int32_t bits;
-        memcpy(&bits, values + k, sizeof bits);
-        list[1 + found] = k;
-        found += (bits & 0x7FFFFFFF) != 0;
+enum { ABREAST = 4 }; /* samples in a tile */
+
+/* to[n][v] = bias + sum of inputs[n][k] * weights[k], for some samples and vectors of columns. */
+INLINE void dense_tile(const int samples, const int vectors, float *const *to, const float *const *inputs, int count,
+                       const float *weights, size_t width, const float *bias) {
+    vec sums[ABREAST][8];
+    UNROLL for (int n = 0; n < samples; n++)
+        UNROLL for (int v = 0; v < vectors; v++) sums[n][v] = load(bias + v * LANES);
+    for (int k = 0; k < count; k++, weights += width) {
+        UNROLL for (int n = 0; n < samples; n++) {
+            vec input = spread(inputs[n][k]);
+            UNROLL for (int v = 0; v < vectors; v++)
+                sums[n][v] = multiply_add(input, load(weights + v * LANES), sums[n][v]);
+        }
     }
-    list[0] = found;
+    UNROLL for (int n = 0; n < samples; n++)
+        UNROLL for (int v = 0; v < vectors; v++) store(to[n] + v * LANES, sums[n][v]);
 }
 
-/* to[0 .. vectors) = bias + sum of inputs[k] * weights[k] over the list: the sum stays in registers. */
-INLINE void dense_columns(const int vectors, const float *inputs, const int32_t *list, const float *weights,
-                          size_t width, const float *bias, float *to) {
+/* All columns of a layer. Wide layers read the weights once for several samples. */
+INLINE void dense_layer(const int samples, float *const *to, const float *const *inputs, int count,
+                        const float *weights, size_t width, const float *bias) {
+    const int wide = samples > 1 ? (LANES == 8 ? 2 : 4) : 8; /* as many sums as there are registers for */
+    float *at[ABREAST];
+    for (size_t column = 0; column < width;) {
+        UNROLL for (int n = 0; n < samples; n++) at[n] = to[n] + column;
+        if (column + wide * LANES <= width) {
+            dense_tile(samples, wide, at, inputs, count, weights + column, width, bias + column);
+            column += wide * LANES;
+        } else {
+            dense_tile(samples, 1, at, inputs, count, weights + column, width, bias + column);
+            column += LANES;
+        }
+    }
+}
+
+static void mlp_forward(const void *shape, const float *inner, const float *packed, const struct item *items,
+                        int count) {
+    (void)packed;
+    const struct mlp *m = shape;
+    const float *inputs[MAX_BATCH];
+    float *to[MAX_BATCH];
+    for (int n = 0; n < count; n++) inputs[n] = items[n].sample;
+    for (int layer = 0; layer < m->depth; layer++) {
+        size_t width = m->widths[layer + 1];
+        const float *weights = inner + m->starts[layer], *bias = weights + m->sizes[layer] * width;
+        for (int n = 0; n < count; n++) to[n] = items[n].cache + m->hidden[layer + 1];
+        int n = 0;
+        for (; n + ABREAST <= count; n += ABREAST)
+            dense_layer(ABREAST, to + n, inputs + n, m->sizes[layer], weights, width, bias);
+        for (; n < count; n++) dense_layer(1, to + n, inputs + n, m->sizes[layer], weights, width, bias);
+        for (n = 0; n < count; n++) {
+            inputs[n] = to[n];
+            if (layer + 1 < m->depth)
+                for (size_t at = 0; at < width; at += LANES) store(to[n] + at, maximum((vec){0}, load(to[n] + at)));
+        }
+    }
+    for (int n = 0; n < count; n++) memcpy(items[n].outputs, inputs[n], m->sizes[m->depth] * sizeof(float));
+}
+
+/* to[v] += sum over the samples of inputs[n][k] * deltas[n][v]: one row of a weight gradient. */
+INLINE void gradient_row(const int vectors, float *to, const float *const *inputs, int k, const float *const *deltas,
+                         size_t column, int count) {
     vec sums[8];
-    UNROLL for (int v = 0; v < vectors; v++) sums[v] = load(bias + v * LANES);
-    for (int n = 1; n <= list[0]; n++) {
-        vec input = spread(inputs[list[n]]);
-        const float *row = weights + list[n] * width;
-        UNROLL for (int v = 0; v < vectors; v++) sums[v] = multiply_add(input, load(row + v * LANES), sums[v]);
+    UNROLL for (int v = 0; v < vectors; v++) sums[v] = load(to + v * LANES);
+    for (int n = 0; n < count; n++) {
+        vec input = spread(inputs[n][k]);
+        UNROLL for (int v = 0; v < vectors; v++)
+            sums[v] = multiply_add(input, load(deltas[n] + column + v * LANES), sums[v]);
     }
     UNROLL for (int v = 0; v < vectors; v++) store(to + v * LANES, sums[v]);
 }
 
-/* One vector of columns: several sums at a time, since each addition waits for the one before. */
-INLINE void dense_column(const float *inputs, const int32_t *list, const float *weights, size_t width,
-                         const float *bias, float *to) {
-    vec sums[4] = {load(bias)};
-    int n = 1;
-    for (; n + 3 <= list[0]; n += 4)
-        UNROLL for (int v = 0; v < 4; v++)
-            sums[v] = multiply_add(spread(inputs[list[n + v]]), load(weights + list[n + v] * width), sums[v]);
-    for (; n <= list[0]; n++) sums[0] = multiply_add(spread(inputs[list[n]]), load(weights + list[n] * width), sums[0]);
-    store(to, (sums[0] + sums[1]) + (sums[2] + sums[3]));
-}
-
-static void mlp_forward(const void *shape, const float *inner, const float *packed, const float *sample,
-                        float *cache, int learns, float *outputs) {
-    (void)packed, (void)learns;
-    const struct mlp *m = shape;
-    const float *inputs = sample;
-    for (int layer = 0; layer < m->depth; layer++) {
-        size_t width = m->widths[layer + 1], at = 0;
-        const float *weights = inner + m->starts[layer], *bias = weights + m->sizes[layer] * width;
-        float *to = cache + m->hidden[layer + 1];
-        int32_t *list = (int32_t *)(cache + m->lists[layer]);
-        list_nonzero(inputs, m->sizes[layer], list);
-        for (; at + 8 * LANES <= width; at += 8 * LANES)
-            dense_columns(8, inputs, list, weights + at, width, bias + at, to + at);
-        for (; at + 4 * LANES <= width; at += 4 * LANES)
-            dense_columns(4, inputs, list, weights + at, width, bias + at, to + at);
-        for (; at < width; at += LANES) dense_column(inputs, list, weights + at, width, bias + at, to + at);
-        if (layer + 1 < m->depth)
-            for (at = 0; at < width; at += LANES) store(to + at, maximum((vec){0}, load(to + at)));
-        inputs = to;
+static void weight_gradient(float *to, size_t width, const float *const *inputs, int rows,
+                            const float *const *deltas, int count) {
+    for (int k = 0; k < rows; k++, to += width) {
+        size_t column = 0;
+        for (; column + 8 * LANES <= width; column += 8 * LANES)
+            gradient_row(8, to + column, inputs, k, deltas, column, count);
+        for (; column < width; column += LANES) gradient_row(1, to + column, inputs, k, deltas, column, count);
     }
-    memcpy(outputs, inputs, m->sizes[m->depth] * sizeof(float));
+    for (int n = 0; n < count; n++) add_scaled(to, 1, deltas[n], width);
 }
 
-static void mlp_backward(const void *shape, const float *inner, const float *sample, float *cache,
-                         const float *deltas, float *gradient) {
-    const struct mlp *m = shape;
-    float *now = cache + m->deltas, *next = now + m->widest;
-    memset(now, 0, m->widths[m->depth] * sizeof(float));
-    memcpy(now, deltas, m->sizes[m->depth] * sizeof(float));
-    for (int layer = m->depth - 1; layer >= 0; layer--) {
-        size_t width = m->widths[layer + 1];
-        const float *inputs = layer ? cache + m->hidden[layer] : sample, *weights = inner + m->starts[layer];
-        const int32_t *list = (const int32_t *)(cache + m->lists[layer]);
-        float *to = gradient + m->starts[layer];
-        if (layer) memset(next, 0, m->widths[layer] * sizeof(float));
-        for (int n = 1; n <= list[0]; n++) {
-            size_t k = list[n];
-            add_scaled(to + k * width, inputs[k], now, width);
-            if (!layer) continue;
-            vec sum = {0};
-            for (size_t at = 0; at < width; at += LANES)
-                sum = multiply_add(load(weights + k * width + at), load(now + at), sum);
-            next[k] = sum_lanes(sum);
+/* Derivatives by a layer's inputs; a unit that was not above zero passes nothing. */
+static void input_gradient(float *to, const float *inputs, int rows, const float *weights, size_t width,
+                           const float *deltas) {
+    int k = 0;
+    for (; k + 4 <= rows; k += 4, weights += 4 * width) {
+        vec sums[4] = {{0}};
+        for (size_t at = 0; at < width; at += LANES) {
+            vec delta = load(deltas + at);
+            UNROLL for (int n = 0; n < 4; n++) sums[n] = multiply_add(load(weights + n * width + at), delta, sums[n]);
         }
-        add_scaled(to + m->sizes[layer] * width, 1, now, width);
-        float *swap = now;
-        now = next, next = swap;
+        store_sums(to + k, sums);
+    }
+    for (; k < rows; k++, weights += width) {
+        vec sum = {0};
+        for (size_t at = 0; at < width; at += LANES) sum = multiply_add(load(weights + at), load(deltas + at), sum);
+        to[k] = sum_lanes(sum);
+    }
+    for (; k % LANES; k++) to[k] = 0;
+    for (int at = 0; at < rows; at += LANES)
+        store(to + at, keep((ivec)(load(inputs + at) > 0), load(to + at)));
+}
+
+static void mlp_backward(const void *shape, const float *inner, const struct item *items, int count,
+                         float *gradient) {
+    const struct mlp *m = shape;
+    const float *inputs[MAX_BATCH], *now[MAX_BATCH];
+    size_t outputs = m->sizes[m->depth];
+    for (int n = 0; n < count; n++) {
+        float *first = items[n].cache + m->deltas;
+        memset(first + outputs, 0, (m->widths[m->depth] - outputs) * sizeof(float));
+        memcpy(first, items[n].deltas, outputs * sizeof(float));
+        now[n] = first;
+    }
+    for (int layer = m->depth - 1; layer >= 0; layer--) {
+        size_t width = m->widths[layer + 1], turn = (m->depth - layer) % 2; /* two rows of deltas take turns */
+        for (int n = 0; n < count; n++) inputs[n] = layer ? items[n].cache + m->hidden[layer] : items[n].sample;
+        weight_gradient(gradient + m->starts[layer], width, inputs, m->sizes[layer], now, count);
+        for (int n = 0; layer && n < count; n++) {
+            float *next = items[n].cache + m->deltas + turn * m->widest;
+            input_gradient(next, inputs[n], m->sizes[layer], inner + m->starts[layer], width, now[n]);
+            now[n] = next;
+        }
     }
 }
 
@@ -147,8 +188,6 @@ static int make_mlp(const int32_t *sizes, int count, struct mlp *m, struct netwo
     }
     for (int layer = 0; layer < m->depth; layer++) {
         m->starts[layer] = inner;
-        m->lists[layer] = cache;
-        cache += m->widths[layer] + LANES;
         inner += (size_t)(sizes[layer] + 1) * m->widths[layer + 1];
         dim += (size_t)(sizes[layer] + 1) * sizes[layer + 1];
     }
@@ -161,6 +200,7 @@ static int make_mlp(const int32_t *sizes, int count, struct mlp *m, struct netwo
         .packed = 0,
         .cache = cache + 2 * widest,
         .outputs = sizes[count - 1],
+        .batch = MAX_BATCH,
         .import_flat = mlp_import,
         .export_flat = mlp_export,
         .pack = mlp_pack,

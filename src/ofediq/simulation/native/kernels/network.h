@@ -9,19 +9,27 @@
 
 #include "vectors.h"
 
+#define MAX_BATCH 8
+
+/* One sample on its way through a model. */
+struct item {
+    const float *sample;
+    float *cache, *outputs;
+    float *deltas; /* derivatives of the loss by the outputs */
+    int learns;    /* whether a backward pass will follow on the same cache */
+};
+
 struct network {
     const void *shape;
     size_t dim, inner, packed, cache; /* floats: flat parameters, inner parameters, packed ones, cache of a sample */
     int outputs;
+    int batch; /* how many samples a pass likes to have at once */
     void (*import_flat)(const void *shape, const float *flat, float *inner);
     void (*export_flat)(const void *shape, const float *inner, float *flat);
     void (*pack)(const void *shape, const float *inner, float *packed);
-    /* `learns`: whether a backward pass will follow on the same cache. */
-    void (*forward)(const void *shape, const float *inner, const float *packed, const float *sample, float *cache,
-                    int learns, float *outputs);
-    /* gradient += that of the loss whose derivative by the outputs is `deltas`, in the inner order. */
-    void (*backward)(const void *shape, const float *inner, const float *sample, float *cache, const float *deltas,
-                     float *gradient);
+    void (*forward)(const void *shape, const float *inner, const float *packed, const struct item *items, int count);
+    /* gradient += those of all items, in the inner order. */
+    void (*backward)(const void *shape, const float *inner, const struct item *items, int count, float *gradient);
 };
 
 #endif

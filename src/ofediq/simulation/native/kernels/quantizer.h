@@ -68,15 +68,15 @@ INLINE double sum_of_squares(const float *block, int64_t size) {
     return total;
 }
 
-enum { BATCH = 64, TILE = 1024 };
+enum { MANY = 64, TILE = 1024 };
 
 /* scales[n] = s / norm and units[n] = norm / s of each block. */
 static void measure_blocks(const struct quantizer *q, const float *update, float *scales, float *units) {
     int64_t size = q->dim / q->blocks, longer = q->dim % q->blocks;
     float levels = (float)q->levels, share = (float)(1.0 / q->levels);
-    double sums[BATCH]; /* roots and quotients of many blocks at once are vector instructions */
-    for (int64_t first = 0; first < q->blocks; first += BATCH) {
-        int64_t many = first + BATCH < q->blocks ? BATCH : q->blocks - first;
+    double sums[MANY]; /* roots and quotients of many blocks at once are vector instructions */
+    for (int64_t first = 0; first < q->blocks; first += MANY) {
+        int64_t many = first + MANY < q->blocks ? MANY : q->blocks - first;
         for (int64_t n = 0; n < many; n++) {
             int64_t count = size + (first + n < longer);
             sums[n] = sum_of_squares(update, count);
@@ -91,9 +91,8 @@ static void measure_blocks(const struct quantizer *q, const float *update, float
     }
 }
 
-/* total += what the server decodes from the vector of coordinates `index`. */
-INLINE void add_vector(const float *update, uvec index, const uint32_t key[2], int32_t levels, vec scale, vec unit,
-                       float *total) {
+/* The symbols of the vector of coordinates `index`. */
+INLINE ivec symbols_of(const float *update, uvec index, const uint32_t key[2], int32_t levels, vec scale) {
     uvec word = mix_vector(mix_vector(index ^ key[0]) + key[1]);
     vec draw = (__builtin_convertvector((ivec)(word >> 9), vec) + 0.5f) * 0x1p-23f;
     vec value = load(update);
@@ -101,7 +100,13 @@ INLINE void add_vector(const float *update, uvec index, const uint32_t key[2], i
     ivec level = __builtin_convertvector(scaled, ivec);
     ivec up = (ivec)(draw < scaled - __builtin_convertvector(level, vec)) & (ivec)(level < levels);
     ivec sign = (ivec)value >> 31;
-    ivec symbol = ((level - up) ^ sign) - sign; /* a true comparison is -1 */
+    return ((level - up) ^ sign) - sign; /* a true comparison is -1 */
+}
+
+/* total += what the server decodes from the vector of coordinates `index`. */
+INLINE void add_vector(const float *update, uvec index, const uint32_t key[2], int32_t levels, vec scale, vec unit,
+                       float *total) {
+    ivec symbol = symbols_of(update, index, key, levels, scale);
     store(total, load(total) + __builtin_convertvector(symbol, vec) * unit);
 }
 

@@ -10,16 +10,20 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__AVX__)
+/* -DLANES=n makes plain vectors of another width: slow, but any width can be tested on any machine. */
+#if defined(LANES)
+#elif defined(__AVX512F__)
 #include <immintrin.h>
-#elif defined(__ARM_NEON)
-#include <arm_neon.h>
-#endif
-
-#if defined(__AVX512F__)
+#define AVX512 1
 #define LANES 16
 #elif defined(__AVX__)
+#include <immintrin.h>
+#define AVX 1
 #define LANES 8
+#elif defined(__ARM_NEON) && defined(__aarch64__)
+#include <arm_neon.h>
+#define NEON 1
+#define LANES 4
 #else
 #define LANES 4
 #endif
@@ -44,11 +48,11 @@ INLINE vec spread(float value) { return value - (vec){0}; }
 INLINE vec keep(ivec mask, vec value) { return (vec)(mask & (ivec)value); }
 
 INLINE vec multiply_add(vec a, vec b, vec c) {
-#if defined(__AVX512F__)
+#if AVX512
     return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-#elif defined(__AVX__) && defined(__FMA__)
+#elif AVX && defined(__FMA__)
     return (vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-#elif defined(__ARM_NEON) && defined(__aarch64__)
+#elif NEON
     return (vec)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 #else
     return a * b + c;
@@ -57,9 +61,9 @@ INLINE vec multiply_add(vec a, vec b, vec c) {
 
 /* The larger one; `b` where the two cannot be compared, so that maximum(0, x) hands a NaN on. */
 INLINE vec maximum(vec a, vec b) {
-#if defined(__AVX512F__)
+#if AVX512
     return (vec)_mm512_max_ps((__m512)a, (__m512)b);
-#elif defined(__AVX__)
+#elif AVX
     return (vec)_mm256_max_ps((__m256)a, (__m256)b);
 #else
     ivec mask = (ivec)(a > b);
@@ -68,9 +72,37 @@ INLINE vec maximum(vec a, vec b) {
 }
 
 INLINE float sum_lanes(vec value) {
+#if AVX512
+    return _mm512_reduce_add_ps((__m512)value);
+#elif AVX
+    __m128 sum = _mm_add_ps(_mm256_castps256_ps128((__m256)value), _mm256_extractf128_ps((__m256)value, 1));
+    sum = _mm_add_ps(sum, _mm_movehl_ps(sum, sum));
+    return _mm_cvtss_f32(_mm_add_ss(sum, _mm_movehdup_ps(sum)));
+#else
     float total = 0;
     for (int lane = 0; lane < LANES; lane++) total += value[lane];
     return total;
+#endif
+}
+
+/* to[n] = sum of the lanes of values[n], for four at once. */
+INLINE void store_sums(float *to, const vec values[4]) {
+#if AVX || AVX512
+    __m256 halves[4];
+    for (int n = 0; n < 4; n++) {
+#if AVX512
+        __m512 value = (__m512)values[n];
+        __m256 upper = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(value), 1));
+        halves[n] = _mm256_add_ps(_mm512_castps512_ps256(value), upper);
+#else
+        halves[n] = (__m256)values[n];
+#endif
+    }
+    __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(halves[0], halves[1]), _mm256_hadd_ps(halves[2], halves[3]));
+    _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1)));
+#else
+    for (int n = 0; n < 4; n++) to[n] = sum_lanes(values[n]);
+#endif
 }
 
 /* to += factor * from, `count` a multiple of LANES. */

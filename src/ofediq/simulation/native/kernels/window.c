@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "cnn.h"
+#include "grid.h"
 #include "mlp.h"
 #include "quantizer.h"
 
@@ -16,6 +17,7 @@
 #define MAX_SLOTS 64
 #define MAX_THREADS 64
 #define CLIENTS_PER_SLOT 4
+#define WORTH_A_THREAD 5e5 /* parameters times samples: about 100 us, a few times what it takes to start one */
 
 enum { CNN = 0, MLP = 1 };
 
@@ -43,6 +45,7 @@ struct window {
     float *scratch;         /* `scratch_floats` of them */
     double *losses, *errors; /* [slots][steps] */
     float *total;           /* [dim] */
+    struct steering steering; /* then `sends` are all who may send, and `rates` are 1 */
 };
 
 struct both { struct cnn cnn; struct mlp mlp; };
@@ -69,7 +72,9 @@ struct shared {
 };
 
 struct worker { /* scratch of one thread */
-    float *own, *packed, *gradient, *sum, *update, *scales, *units, *cache, *outputs, *deltas;
+    float *own, *packed, *gradient, *sum, *update, *scales, *units;
+    struct item items[MAX_BATCH];
+    int moved; /* whether the sender at hand has taken a step of its own */
 };
 
 static int slot_count(int clients) {
@@ -94,9 +99,12 @@ static size_t lay_out(const struct network *n, float *base, struct worker *w) {
     used = take(&w->update, base, used, n->dim);
     used = take(&w->scales, base, used, n->dim);
     used = take(&w->units, base, used, n->dim);
-    used = take(&w->cache, base, used, n->cache);
-    used = take(&w->outputs, base, used, n->outputs);
-    return take(&w->deltas, base, used, n->outputs);
+    for (int i = 0; i < n->batch; i++) {
+        used = take(&w->items[i].cache, base, used, n->cache);
+        used = take(&w->items[i].outputs, base, used, n->outputs);
+        used = take(&w->items[i].deltas, base, used, n->outputs);
+    }
+    return used;
 }
 
 API int64_t scratch_floats(const struct model *model, int32_t clients, int32_t threads) {
@@ -117,8 +125,10 @@ API int64_t parameters(const struct model *model) {
 API int32_t slots_of(int32_t clients) { return slot_count(clients); }
 
 /* Loss and error of one sample, and the derivatives by the outputs times `factor`. */
-static void head(const struct window *w, int outputs, const float *out, int32_t row, float factor, double *loss,
-                 double *error, float *deltas) {
+static void head(const struct window *w, int outputs, const struct item *item, int32_t row, float factor,
+                 double *loss, double *error) {
+    const float *out = item->outputs;
+    float *deltas = item->deltas;
     if (w->model.regression) {
         float residual = out[0] - ((const float *)w->targets)[row];
         *loss = *error = residual * residual;
@@ -137,26 +147,38 @@ static void head(const struct window *w, int outputs, const float *out, int32_t 
     for (int c = 0; c < outputs; c++) deltas[c] = (deltas[c] / total - (c == target)) * factor;
 }
 
+/* One sample that one client sees. */
+struct sight {
+    int32_t client, step, row;
+    int first, last; /* whether it is the client's first or last one in this window */
+};
+
+/* Senders that take steps of their own. */
+INLINE int moves(const struct window *w) { return w->moves && w->steps > 1; }
+
+/* Gradients go straight into the sum: all are taken at the common model and sent as they are. */
+INLINE int direct(const struct window *w) { return !moves(w) && !w->levels && !w->steering.on; }
+
 /* One more step of a sender that moves: sum += gradient at its own model, which then takes a step. */
-static void move(const struct shared *s, struct worker *t, int32_t row, int last, int *moved) {
+static void move(const struct shared *s, struct worker *t, struct item *item, const struct sight *sight) {
     const struct window *w = s->window;
     const struct network *n = &s->network;
-    const float *sample = w->samples + (size_t)row * w->features, *at = *moved ? t->own : s->inner;
+    const float *at = t->moved ? t->own : s->inner;
     double loss, error;
-    if (*moved) {
+    if (t->moved) {
         n->pack(n->shape, t->own, t->packed);
-        n->forward(n->shape, t->own, t->packed, sample, t->cache, 1, t->outputs);
-        head(w, n->outputs, t->outputs, row, 1, &loss, &error, t->deltas);
+        n->forward(n->shape, t->own, t->packed, item, 1);
+        head(w, n->outputs, item, sight->row, 1, &loss, &error);
     }
     memset(t->gradient, 0, n->inner * sizeof(float));
-    n->backward(n->shape, at, sample, t->cache, t->deltas, t->gradient);
+    n->backward(n->shape, at, item, 1, t->gradient);
     if (w->model.penalty != 0) add_scaled(t->gradient, w->model.penalty, at, n->inner);
     for (size_t i = 0; i < n->inner; i += LANES) {
         vec gradient = load(t->gradient + i);
         store(t->sum + i, load(t->sum + i) + gradient);
-        if (!last) store(t->own + i, load(at + i) - w->step_size * gradient);
+        if (!sight->last) store(t->own + i, load(at + i) - w->step_size * gradient);
     }
-    *moved = 1;
+    t->moved = 1;
 }
 
 /* total += what the server receives of the update in `t->sum`, which clients that do not move have divided by their
@@ -169,7 +191,7 @@ static void deliver(const struct shared *s, struct worker *t, int client, float 
         return;
     }
     n->export_flat(n->shape, t->sum, t->update);
-    if (w->moves && w->steps > 1) scale(t->update, 1 / w->rates[client], n->dim);
+    if (moves(w)) scale(t->update, 1 / w->rates[client], n->dim);
     memset(t->update + n->dim, 0, LANES * sizeof(float));
     struct quantizer quantizer = {(int64_t)n->dim, w->blocks, w->levels};
     uint32_t key[2];
@@ -177,35 +199,71 @@ static void deliver(const struct shared *s, struct worker *t, int client, float 
     add_quantized(&quantizer, t->update, key, t->scales, t->units, total);
 }
 
-/* All steps of one client; returns by how much the penalty's gradient at the common model is still to be added. */
-static float run_client(struct shared *s, struct worker *t, int client, double *losses, double *errors,
-                        float *total) {
+/* The same for a steered method: the norm of the update decides how likely it is sent. */
+static void deliver_steered(const struct shared *s, struct worker *t, int client, float *total) {
     const struct window *w = s->window;
     const struct network *n = &s->network;
-    int sends = w->sends[client], moves = w->moves && w->steps > 1, direct = !moves && !w->levels, moved = 0;
-    float factor = sends && !moves ? 1 / w->rates[client] : 1, weight = 0;
-    if (sends && !direct) memset(t->sum, 0, n->inner * sizeof(float));
-    for (int step = 0; step < w->steps; step++) {
-        int32_t row = w->order[(size_t)step * w->clients + client];
-        if (row < 0) continue;
-        const float *sample = w->samples + (size_t)row * w->features;
+    const struct steering *g = &w->steering;
+    n->export_flat(n->shape, t->sum, t->update);
+    memset(t->update + n->dim, 0, LANES * sizeof(float));
+    float rate = probability(g, (float)sqrt(sum_of_squares(t->update, (int64_t)n->dim)));
+    g->sent[client] = g->draws[client] < rate;
+    if (!g->sent[client]) return;
+    scale(t->update, 1 / rate, n->dim);
+    uint32_t key[2];
+    round_key(w->seed, w->step, (uint32_t)client, key);
+    add_on_grid(g, t->update, (int64_t)n->dim, key, total, g->counts + (size_t)client * CLASSES);
+}
+
+/* What a sender learns from one sample, into its own sum; with the last one it sends. */
+static void learn(const struct shared *s, struct worker *t, struct item *item, const struct sight *sight,
+                  float *total) {
+    const struct window *w = s->window;
+    const struct network *n = &s->network;
+    if (sight->first) {
+        memset(t->sum, 0, n->inner * sizeof(float));
+        t->moved = 0;
+    }
+    if (moves(w)) {
+        move(s, t, item, sight);
+    } else {
+        n->backward(n->shape, s->inner, item, 1, t->sum);
+        if (w->model.penalty != 0)
+            add_scaled(t->sum, w->model.penalty / w->rates[sight->client], s->inner, n->inner);
+    }
+    if (sight->last) (w->steering.on ? deliver_steered : deliver)(s, t, sight->client, total);
+}
+
+/* Some samples under the common model, then what their clients do with them. Returns the weight of the gradients that
+ * went straight into the sum: the penalty's share of them is added later, at once. */
+static float watch(const struct shared *s, struct worker *t, const struct sight *sights, int count, double *losses,
+                   double *errors, float *total) {
+    const struct window *w = s->window;
+    const struct network *n = &s->network;
+    struct item senders[MAX_BATCH];
+    int sending = 0;
+    float weight = 0;
+    for (int i = 0; i < count; i++) {
+        t->items[i].sample = w->samples + (size_t)sights[i].row * w->features;
+        t->items[i].learns = w->sends[sights[i].client];
+    }
+    n->forward(n->shape, s->inner, s->packed, t->items, count);
+    for (int i = 0; i < count; i++) {
         double loss, error;
-        n->forward(n->shape, s->inner, s->packed, sample, t->cache, sends, t->outputs);
-        head(w, n->outputs, t->outputs, row, factor, &loss, &error, t->deltas);
-        losses[step] += loss;
-        errors[step] += error;
-        if (!sends) continue;
-        if (moves) {
-            move(s, t, row, step + 1 == w->steps, &moved);
-        } else {
-            n->backward(n->shape, s->inner, sample, t->cache, t->deltas, direct ? total : t->sum);
+        float factor = t->items[i].learns && !moves(w) ? 1 / w->rates[sights[i].client] : 1;
+        head(w, n->outputs, t->items + i, sights[i].row, factor, &loss, &error);
+        losses[sights[i].step] += loss;
+        errors[sights[i].step] += error;
+        if (!t->items[i].learns) continue;
+        if (direct(w)) {
+            senders[sending++] = t->items[i];
             weight += factor;
+        } else {
+            learn(s, t, t->items + i, sights + i, total);
         }
     }
-    if (!sends || direct) return weight;
-    if (w->model.penalty != 0 && weight != 0) add_scaled(t->sum, w->model.penalty * weight, s->inner, n->inner);
-    deliver(s, t, client, total);
-    return 0;
+    if (sending) n->backward(n->shape, s->inner, senders, sending, total);
+    return weight;
 }
 
 static void run_slot(struct shared *s, struct worker *t, int slot) {
@@ -213,12 +271,28 @@ static void run_slot(struct shared *s, struct worker *t, int slot) {
     int begin = (int)((int64_t)slot * w->clients / s->slots), end = (int)((int64_t)(slot + 1) * w->clients / s->slots);
     double *losses = w->losses + (size_t)slot * w->steps, *errors = w->errors + (size_t)slot * w->steps;
     float *total = s->sums + slot * s->slot_room, weight = 0;
+    struct sight sights[MAX_BATCH];
+    int count = 0;
     memset(losses, 0, w->steps * sizeof(double));
     memset(errors, 0, w->steps * sizeof(double));
     s->used[slot] = 0;
     for (int client = begin; client < end; client++) s->used[slot] |= w->sends[client] != 0;
     if (s->used[slot]) memset(total, 0, s->slot_room * sizeof(float));
-    for (int client = begin; client < end; client++) weight += run_client(s, t, client, losses, errors, total);
+    for (int client = begin; client < end; client++) {
+        const int32_t *rows = w->order + client;
+        int first = 1, last = w->steps - 1;
+        while (last >= 0 && rows[(size_t)last * w->clients] < 0) last--;
+        for (int step = 0; step <= last; step++) {
+            int32_t row = rows[(size_t)step * w->clients];
+            if (row < 0) continue;
+            sights[count++] = (struct sight){client, step, row, first, step == last};
+            first = 0;
+            if (count < s->network.batch) continue;
+            weight += watch(s, t, sights, count, losses, errors, total);
+            count = 0;
+        }
+    }
+    if (count) weight += watch(s, t, sights, count, losses, errors, total);
     if (w->model.penalty != 0 && weight != 0)
         add_scaled(total, w->model.penalty * weight, s->inner, s->network.inner);
 }
@@ -259,6 +333,8 @@ static void run_all(struct shared *s, void (*task)(struct shared *, struct worke
     struct crew crew = {s, task, count, 0, 0};
     pthread_t threads[MAX_THREADS];
     int wanted = s->window->threads < count ? s->window->threads : count, started = 0;
+    double effort = (double)s->window->steps * s->window->clients * s->network.inner;
+    if (effort < WORTH_A_THREAD * wanted) wanted = 1 + (int)(effort / WORTH_A_THREAD);
     /* Where no thread can be made, this one does all the work. */
     while (started + 1 < wanted && !pthread_create(&threads[started], NULL, work, &crew)) started++;
     work(&crew);
@@ -285,7 +361,7 @@ API int32_t run_window(const struct window *w) {
     n->pack(n->shape, s.inner, s.packed);
     run_all(&s, run_slot, s.slots);
     run_all(&s, add_slots, (int)((s.slot_room + SPAN - 1) / SPAN));
-    if (w->levels)
+    if (w->levels || w->steering.on)
         memcpy(w->total, s.sums, n->dim * sizeof(float));
     else
         n->export_flat(n->shape, s.sums, w->total);

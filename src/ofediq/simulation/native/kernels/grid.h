@@ -1,0 +1,50 @@
+/* Steered sending: norm-proportional participation, and rounding to the server's grid (methods/steering.py). */
+#ifndef OFEDIQ_GRID_H
+#define OFEDIQ_GRID_H
+
+#include "quantizer.h"
+
+enum { GRID_LEVELS = 1 << 15, CLASSES = 113 }; /* codec: MAX_LEVELS, and classes of magnitudes up to it */
+
+struct steering {
+    int32_t on;
+    float signal, spread, floor; /* z, and what NormProportional has */
+    const float *draws;          /* [clients], a client sends if its draw lies below its probability */
+    uint8_t *sent;               /* [clients], out */
+    int32_t *counts;             /* [clients][CLASSES], out: how often each class of magnitudes occurs */
+};
+
+/* NormProportional.probabilities. */
+INLINE float probability(const struct steering *g, float norm) {
+    if (!(norm > 0)) return 0;
+    float wanted = norm / (g->spread * g->signal);
+    return wanted < g->floor ? g->floor : wanted > 1 ? 1 : wanted;
+}
+
+/* codec/sizes.py: the magnitude itself below 32, then eight classes to an octave. */
+INLINE int class_of(int32_t magnitude) {
+    if (magnitude < 32) return magnitude;
+    int octave = 31 - __builtin_clz((uint32_t)magnitude);
+    return 24 + 8 * (octave - 5) + (magnitude >> (octave - 3));
+}
+
+/* total += what the server decodes from `update` on the grid; counts its symbols. */
+static void add_on_grid(const struct steering *g, const float *update, int64_t dim, const uint32_t key[2], float *total,
+                        int32_t *counts) {
+    float norm = (float)GRID_LEVELS * g->signal;
+    vec scale = spread((float)GRID_LEVELS / (norm == 0 ? 1.0f : norm));
+    vec unit = spread(norm * (float)(1.0 / GRID_LEVELS));
+    uvec index;
+    for (uint32_t lane = 0; lane < LANES; lane++) index[lane] = lane;
+    for (int64_t i = 0; i < dim; i += LANES, index += LANES) {
+        ivec symbol = symbols_of(update + i, index, key, GRID_LEVELS, scale);
+        store(total + i, load(total + i) + __builtin_convertvector(symbol, vec) * unit);
+        int lanes = dim - i < LANES ? (int)(dim - i) : LANES;
+        for (int lane = 0; lane < lanes; lane++) {
+            int32_t one = symbol[lane];
+            counts[class_of(one < 0 ? -one : one)]++;
+        }
+    }
+}
+
+#endif

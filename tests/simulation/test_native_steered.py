@@ -1,0 +1,74 @@
+"""Compiled kernels of steered methods against the JAX path."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ofediq import methods, models, streams
+from ofediq.methods import Method
+from ofediq.models import Model
+from ofediq.simulation import simulate
+from ofediq.simulation.native import native_status, native_steered
+from ofediq.streams import Dataset, Stream
+
+pytestmark = pytest.mark.skipif("compiled" not in native_status(), reason="no compiler: " + native_status())
+
+GRID = methods.ofedgrid(20_000.0, 12, step_size=0.1)
+
+
+@pytest.fixture(scope="module")
+def digits() -> Stream:
+    return streams.partition(streams.load("digits"), clients=37, steps=12, seed=2)
+
+
+def images() -> tuple[Stream, Model]:
+    rng = np.random.default_rng(0)
+    data = Dataset(
+        "images",
+        x=rng.random((40, 13, 14), np.float32),
+        y=rng.integers(0, 3, 40).astype(np.int32),
+        task="classification",
+        classes=3,
+    )
+    order = rng.integers(-1, 40, (12, 9)).astype(np.int32)  # some are absent
+    return Stream(data, order), models.cnn(13, 14, 3)
+
+
+def assert_native_equals_jax(
+    method: Method, stream: Stream, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert native_steered(method, model, None) is not None
+    native = simulate(method, stream, model, seed=5)
+    with monkeypatch.context() as patch:
+        patch.setenv("OFEDIQ_NATIVE", "0")
+        assert native_steered(method, model, None) is None
+        jax = simulate(method, stream, model, seed=5)
+    np.testing.assert_array_equal(native.senders, jax.senders)
+    np.testing.assert_allclose(native.bits_wire, jax.bits_wire, rtol=1e-4)
+    np.testing.assert_allclose(native.loss, jax.loss, rtol=1e-4)
+    np.testing.assert_allclose(native.params, jax.params, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("front", [0.0, 0.5])
+def test_mlp(front: float, digits: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    method = methods.ofedgrid(20_000.0, 12, step_size=0.1, front=front)
+    assert_native_equals_jax(method, digits, models.mlp_classifier(64, 10, hidden=(16,)), monkeypatch)
+
+
+def test_windows_with_local_steps(digits: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_native_equals_jax(
+        replace(GRID, period=3), digits, models.mlp_classifier(64, 10, hidden=(16,)), monkeypatch
+    )
+
+
+def test_cnn_with_absent_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert_native_equals_jax(GRID, *images(), monkeypatch)
+
+
+def test_other_compressors_stay_with_jax() -> None:
+    model = models.mlp_classifier(64, 10)
+    assert native_steered(methods.ofediq_norm(3, 14, 1e4, 12), model, None) is None
+    assert native_steered(GRID, models.softmax(64, 10), None) is None
