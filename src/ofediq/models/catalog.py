@@ -54,4 +54,4 @@ def build(
     if name == "linear":
         raise InputError("`model` must be softmax, mlp or cnn for a classification task, got 'linear'")
     require(len(shape) == 2, "model", f"'cnn' needs images (height, width), samples here are {shape}", name)
-    return cnn(shape[0], shape[1], classes)
+    return cnn(shape[0], shape[1], classes, **penalty)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.arrays import Array, namespace
-from ofediq.errors import require
+from ofediq.errors import require, require_integer, require_nonnegative
 from ofediq.models.base import LayeredModel, Task, dense, dense_gradient, flat_dim, glorot, unflatten
 
 _SIDE = 3  # side of every filter
@@ -30,6 +30,7 @@ class Cnn(LayeredModel):
     width: int
     classes: int
     filters: tuple[int, int] = (32, 64)
+    l2: float = 0.0
     name: str = "cnn"
     task: Task = "classification"
     chunk: int = 32
@@ -84,7 +85,7 @@ class Cnn(LayeredModel):
         return [(area, self.filters[0]), (area * self.filters[0], self.filters[1]), (flat, self.classes)]
 
 
-def cnn(height: int = 28, width: int = 28, classes: int = 10) -> Cnn:
+def cnn(height: int = 28, width: int = 28, classes: int = 10, l2: float = 0.0) -> Cnn:
     """Model I.
 
     >>> cnn().dim
@@ -92,7 +93,7 @@ def cnn(height: int = 28, width: int = 28, classes: int = 10) -> Cnn:
     """
     for name, side in (("height", height), ("width", width)):
         require(side >= 10, name, "must be at least 10 for two 3x3 convolutions with pooling", side)
-    return Cnn(height, width, classes)
+    return Cnn(height, width, require_integer("classes", classes, 2), l2=require_nonnegative("l2", l2))
 
 
 def _convolve(images: Array, filters: Array, bias: Array) -> tuple[Array, Any]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.arrays import Array, namespace
+from ofediq.errors import require_integer, require_nonnegative
 from ofediq.models.base import LayeredModel, Task, dense, dense_gradient
 
 
@@ -62,7 +63,8 @@ def linear(features: int, l2: float = 0.0, intercept: bool = True) -> Linear:
     >>> linear(features=5).dim
     6
     """
-    return Linear("linear", "regression", features, 1, l2, intercept)
+    require_integer("features", features, 1)
+    return Linear("linear", "regression", features, 1, require_nonnegative("l2", l2), intercept)
 
 
 def softmax(features: int, classes: int, l2: float = 1e-3) -> Linear:
@@ -74,4 +76,6 @@ def softmax(features: int, classes: int, l2: float = 1e-3) -> Linear:
     >>> softmax(features=64, classes=10).dim
     650
     """
-    return Linear("softmax", "classification", features, classes, l2)
+    require_integer("features", features, 1)
+    require_integer("classes", classes, 2)
+    return Linear("softmax", "classification", features, classes, require_nonnegative("l2", l2))

@@ -252,7 +252,10 @@ def _check_fit(model: Model, stream: Stream) -> None:
         )
     sample = stream.x[:1]
     try:
-        model.evaluate(model.initial(0), sample, stream.y[:1])
+        losses, _ = model.evaluate(model.initial(0), sample, stream.y[:1])
+        outputs = getattr(model, "outputs", None) or getattr(model, "classes", None)
+    except InputError:
+        raise
     except (ValueError, TypeError) as error:
         shape = list(sample.shape[1:])
         raise InputError(
