@@ -220,6 +220,7 @@ def test_divergence_is_told(regression: Stream) -> None:
             "`model` must be for a classification task like the stream, got a regression",
         ),
         ({"model": models.softmax(5, 10)}, r"`model` must take samples of shape \[8, 8\]"),
+        ({"model": models.softmax(64, 9)}, "`model` must score 10 classes like the stream, got 9"),
         ({"seed": -1}, "`seed` must be an integer from 0 to 4294967295, got -1"),
         ({"initial": np.zeros(3)}, r"`initial` must be 650 finite numbers, got shape \[3\]"),
         ({"initial": np.full(650, np.nan)}, "`initial` must be 650 finite numbers"),

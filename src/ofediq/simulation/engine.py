@@ -20,7 +20,7 @@ from jax.sharding import Mesh
 
 from ofediq.errors import InputError, OFedIQError, require_integer
 from ofediq.methods import Method
-from ofediq.models import Model
+from ofediq.models import LayeredModel, Model
 from ofediq.simulation import checkpoint as saved
 from ofediq.simulation.interrupt import deferred_interrupt
 from ofediq.simulation.mesh import place, shares
@@ -252,8 +252,7 @@ def _check_fit(model: Model, stream: Stream) -> None:
         )
     sample = stream.x[:1]
     try:
-        losses, _ = model.evaluate(model.initial(0), sample, stream.y[:1])
-        outputs = getattr(model, "outputs", None) or getattr(model, "classes", None)
+        model.evaluate(model.initial(0), sample, stream.y[:1])
     except InputError:
         raise
     except (ValueError, TypeError) as error:
@@ -261,3 +260,7 @@ def _check_fit(model: Model, stream: Stream) -> None:
         raise InputError(
             f"`model` must take samples of shape {shape}, got {model.name!r}: {error}"
         ) from error
+    if isinstance(model, LayeredModel) and stream.classes is not None:
+        scores = model.forward(model.initial(0), sample)[0].shape[-1]
+        if scores < stream.classes:
+            raise InputError(f"`model` must score {stream.classes} classes like the stream, got {scores}")
