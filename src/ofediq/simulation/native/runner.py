@@ -87,14 +87,8 @@ class NativeRunner:
 
 def _rules(method: Method) -> Rules | None:
     """The method in the kernels' numbers, or None if they do not know one of its pieces."""
-    local, compress = method.local, method.compress
-    if method.topology != "federated" or getattr(method, "steer", None) is not None:
-        return None
-    if local == Hold():
-        rules = Rules()
-    elif isinstance(local, Ogd) and local == Ogd(local.step_size, Euclidean()):
-        rules = Rules(moves=True, step_size=local.step_size)
-    else:
+    rules, compress = local_rules(method), method.compress
+    if rules is None or method.steer is not None:
         return None
     if compress == Identity():
         return rules
@@ -104,9 +98,12 @@ def _rules(method: Method) -> Rules | None:
 
 
 def local_rules(method: Method) -> Rules | None:
-    """What clients do between transmissions, in the kernels' numbers; None if they do not know it."""
+    """What clients do between transmissions, in the kernels' numbers.
+
+    None if the kernels do not know it, or do not know the way back: they take v = w for granted.
+    """
     local = method.local
-    if method.topology != "federated":
+    if method.topology != "federated" or not method.broadcast.exact:
         return None
     if local == Hold():
         return Rules()
