@@ -86,14 +86,14 @@ def _show(target: str, outcome: Outcome) -> None:
             render.heading("Table 1: D = 34,826, K = 1000"),
             render.table(COLUMNS, cells(results["table1"])),
         )
-    if results["panels"]:
-        scale = "" if results["paper_scale"] else " (QUICK: not the paper's scale)"
+    scale = "" if results["paper_scale"] else " (QUICK: not the paper's scale)"
+    for name, panel in results["panels"].items():
         render.show(
-            render.heading(f"Preset {results['preset']}{scale}"),
-            render.table(page.VALUE_COLUMNS, page.value_rows(results["panels"])),
+            render.heading(f"{page.panel_title(name, panel)}, preset {results['preset']}{scale}"),
+            render.table(page.VALUE_COLUMNS, page.panel_rows(panel)),
         )
     if target in ("claims", "all"):
-        render.show(render.heading("Claims"))
+        render.show(render.heading(f"Claims{scale}"))
         for claim in results["claims"]:
             render.show(f"{claim['statement']} {claim['sentence']}")
     typer.echo(f"Report: {outcome.folder / 'report.html'}")

@@ -52,7 +52,7 @@ def check_claims(results: Results) -> list[Claim]:
 def _period(results: Results) -> Claim:
     statement = "A transmission period of L = 1 is best at equal bits."
     rule = "fig2: the final accuracy of L = 1 is above that of L = 4 and of L = 8"
-    return _wins("period", statement, rule, results, ("fig2",), "OFedIQ L=1", ("OFedIQ L=4", "OFedIQ L=8"))
+    return _wins("period", statement, rule, results, ("fig2",), "OFedIQ", ("OFedIQ L=4", "OFedIQ L=8"))
 
 
 def _quantizer(results: Results) -> Claim:

@@ -121,33 +121,36 @@ def _claims(claims: Iterable[Mapping[str, Any]]) -> str:
     return f"<ul>{''.join(items)}</ul>"
 
 
-def value_rows(panels: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """Our values, the authors', the difference: one row per method and panel, naive references below."""
-    rows: list[tuple[str, ...]] = []
-    for name, panel in panels.items():
-        metric = panel["metric"]
-        place = f"{name} {panel['dataset']} {panel['ccr']} %"
-        rows += [_method_row(place, one, metric) for one in panel["methods"].values()]
-        rows += [
-            (place, NAIVE_NAMES.get(reference, reference), number_text(value, metric), "", "", "", "")
-            for reference, value in panel["naive"].items()
-        ]
-    return rows
+VALUE_COLUMNS = ("method", "ours", "authors", "difference", "CCR", "seeds")
 
 
-def _method_row(place: str, one: Mapping[str, Any], metric: str) -> tuple[str, ...]:
+def panel_rows(panel: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Our values, the authors', the difference: one row per method, naive references below."""
+    metric = panel["metric"]
+    methods: list[tuple[str, ...]] = [
+        (
+            one["parameters"],
+            spread_text(one["value"], one["std"], metric),
+            number_text(one["authors"], metric),
+            difference_text(one["difference"], metric),
+            f"{100 * one['ccr']:.2f}%",
+            str(len(one["seeds"])),
+        )
+        for one in panel["methods"].values()
+    ]
+    naive = [
+        (NAIVE_NAMES.get(reference, reference), number_text(value, metric), "", "", "", "")
+        for reference, value in panel["naive"].items()
+    ]
+    return [*methods, *naive]
+
+
+def panel_title(name: str, panel: Mapping[str, Any]) -> str:
+    """A panel in one line."""
     return (
-        place,
-        one["parameters"],
-        spread_text(one["value"], one["std"], metric),
-        number_text(one["authors"], metric),
-        difference_text(one["difference"], metric),
-        f"{100 * one['ccr']:.2f}%",
-        str(len(one["seeds"])),
+        f"{name}: {panel['dataset']}, {panel['metric']}, CCR {panel['ccr']} %, "
+        f"K = {panel['clients']:,}, T = {panel['steps']}"
     )
-
-
-VALUE_COLUMNS = ("panel", "method", "ours", "authors", "difference", "CCR", "seeds")
 
 
 def number_text(value: float | None, metric: str) -> str:
@@ -182,14 +185,15 @@ def _values(panels: Mapping[str, Mapping[str, Any]]) -> str:
         for name, panel in panels.items()
         if panel["same_order"] is not None
     ]
-    return _table(VALUE_COLUMNS, value_rows(panels)) + (_list(orders) if orders else "")
+    rows = [(panel_title(name, panel), *row) for name, panel in panels.items() for row in panel_rows(panel)]
+    return _table(("panel", *VALUE_COLUMNS), rows) + (_list(orders) if orders else "")
 
 
 def _figures(panels: Mapping[str, Mapping[str, Any]], pictures: Mapping[str, Path]) -> list[str]:
     parts = []
     for name, path in pictures.items():
         panel = panels.get(name)
-        caption = f"{name}: {panel['title']}, {panel['dataset']}" if panel else "Regret and its bounds"
+        caption = f"{panel_title(name, panel)}. {panel['title']}" if panel else "Regret and its bounds"
         image = base64.b64encode(path.read_bytes()).decode("ascii")
         parts.append(
             f"<h3>{escape(caption)}</h3><figure><img alt='{escape(caption, quote=True)}' "
