@@ -2,12 +2,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from ofediq.cli.app import app
-from ofediq.errors import DataError
-from ofediq.theory import plan
+from ofediq.errors import DataError, InputError
+from ofediq.theory import fitted_rates, plan
 
 
 def output(*arguments: str) -> str:
@@ -67,3 +68,31 @@ def test_a_bad_file_of_capacities_is_one_sentence(tmp_path: Path, content: bytes
 
 def test_the_help_has_examples() -> None:
     assert "ofediq plan --budget 0.01 --dim 34826" in output("--help")
+
+
+def test_measured_plans_from_samples_and_assumptions(tmp_path: Path) -> None:
+    samples = np.random.default_rng(0).standard_normal((3, 500)) ** 3
+    np.save(tmp_path / "updates.npy", samples)
+    arguments = ("--budget", "0.01", "--dim", "500", "--method", "measured")
+    fitted = as_json(*arguments, "--updates", str(tmp_path / "updates.npy"))
+    assert fitted == plan(0.01, 500, method="measured", rates=fitted_rates(samples)).to_dict()
+    assumed = as_json(*arguments, "--assume", "laplace")
+    assert "Laplace" in assumed["notes"][0]
+    assert "Gaussian" in " ".join(output(*arguments).split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--updates", "{folder}/none.npy"), "`updates` must be a readable .npy file"),
+        (("--updates", "{folder}/short.npy"), "`updates` must have 500 coordinates each"),
+        (("--updates", "{folder}/short.npy", "--assume", "laplace"), "`assume` must not be given"),
+        (("--assume", "laplace", "--method", "exact"), "`rates` must be given with method 'measured' only"),
+    ],
+)
+def test_options_that_do_not_fit(tmp_path: Path, arguments: tuple[str, ...], reason: str) -> None:
+    np.save(tmp_path / "short.npy", np.ones((2, 3)))
+    words = [word.format(folder=tmp_path) for word in arguments]
+    command = ["plan", "--budget", "0.01", "--dim", "500", "--method", "measured", *words]
+    with pytest.raises(InputError, match=reason):
+        CliRunner().invoke(app, command, catch_exceptions=False)

@@ -209,7 +209,7 @@ def test_a_plan_is_frozen_and_json_ready() -> None:
         ("dim", 10.5, "`dim` must be an integer from 1 to 1099511627776, got 10.5"),
         ("dim", 2**41, "`dim` must be an integer from 1 to 1099511627776, got 2199023255552"),
         ("clients", 0, "`clients` must be an integer from 1 to 9007199254740992, got 0"),
-        ("method", "exakt", "`method` must be one of exact, paper, got 'exakt'"),
+        ("method", "exakt", "`method` must be one of exact, paper, measured, got 'exakt'"),
         ("variance", "max", "`variance` must be one of min, sqrt, got 'max'"),
         ("capacities", [1.0, 0.0], "`capacities` must be finite numbers > 0, got 0.0"),
         ("capacities", [], "`capacities` must be a list, one number per client, got []"),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ofediq.errors import DataError
+from ofediq.errors import DataError, InputError, require
 
 if TYPE_CHECKING:
-    from ofediq.theory import Plan
+    from ofediq.theory import Plan, RateModel
 
 
 class Method(StrEnum):
@@ -20,6 +20,14 @@ class Method(StrEnum):
 
     exact = "exact"
     paper = "paper"
+    measured = "measured"
+
+
+class Assumption(StrEnum):
+    """What updates look like, where no samples are given."""
+
+    gaussian = "gaussian"
+    laplace = "laplace"
 
 
 def plan(
@@ -32,12 +40,27 @@ def plan(
         int | None, typer.Option(help="Number of clients.", show_default="1000, or the number of capacities")
     ] = None,
     method: Annotated[
-        Method, typer.Option(help="exact: the true optimum; paper: Algorithm 3 as written.")
+        Method,
+        typer.Option(
+            help="exact: the true optimum; paper: Algorithm 3 as written; measured: best for bits on the wire."
+        ),
     ] = Method.exact,
     capacities: Annotated[
         Path | None,
         typer.Option(
             help="Text file with one relative uplink capacity per client: one rate for each of them."
+        ),
+    ] = None,
+    updates: Annotated[
+        Path | None,
+        typer.Option(
+            help="With measured: .npy file with sample updates, one per row, that bits and variance are fitted to."
+        ),
+    ] = None,
+    assume: Annotated[
+        Assumption | None,
+        typer.Option(
+            help="With measured and no samples: the distribution of coordinates.", show_default="gaussian"
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
@@ -52,15 +75,31 @@ def plan(
       ofediq plan --budget 0.01 --dim 34826
       ofediq plan --budget 0.1 --dim 34826 --clients 200 --method paper
       ofediq plan --budget 0.05 --dim 5889 --capacities uplinks.csv --json
+      ofediq plan --budget 0.01 --dim 34826 --method measured --updates u.npy
     """
     from ofediq.theory import plan as make_plan
 
     shares = None if capacities is None else _read_numbers(capacities)
-    result = make_plan(budget, dim, clients, method=method.value, capacities=shares)
+    rates = _rates(dim, updates, assume)
+    result = make_plan(budget, dim, clients, method=method.value, capacities=shares, rates=rates)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), indent=2))
     else:
         _show(result)
+
+
+def _rates(dim: int, updates: Path | None, assume: Assumption | None) -> RateModel | None:
+    """The model that the options ask for; None if they ask for none."""
+    from ofediq.theory import fitted_rates, gaussian_rates, laplace_rates
+
+    if updates is None:
+        return {None: None, "gaussian": gaussian_rates(), "laplace": laplace_rates()}[assume]
+    if assume is not None:
+        raise InputError(f"`assume` must not be given together with `updates`, got {assume.value!r}")
+    model = fitted_rates(_read_array(updates))
+    length = model.updates.shape[1]
+    require(length == dim, "updates", f"must have {dim} coordinates each, as `dim` says", length)
+    return model
 
 
 def _show(result: Plan) -> None:
@@ -99,6 +138,15 @@ def _show(result: Plan) -> None:
 
 def _row(alpha: float, bits: float, ccr: float) -> tuple[str, str, str]:
     return f"{alpha:.5g}", f"{bits:,.0f}", f"{ccr:.2%}"
+
+
+def _read_array(path: Path) -> Any:
+    import numpy as np
+
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"`updates` must be a readable .npy file, got {str(path)!r} ({error})") from None
 
 
 def _read_numbers(path: Path) -> list[float]:

@@ -6,6 +6,8 @@ quantizer  cost and variance of the (s, b) quantiser
 rates      one rate for all clients, or one per client
 planner    a bit budget in, parameters out
 search     the exact minimum behind the planner
+coding     bits and variance of entropy-coded messages, fitted or assumed
+measured   the best parameters for bits on the wire
 """
 
 from ofediq.theory.bounds import (
@@ -18,6 +20,7 @@ from ofediq.theory.bounds import (
     regret_bound,
     regret_constant,
 )
+from ofediq.theory.coding import Cost, RateModel, fitted_rates, gaussian_rates, laplace_rates
 from ofediq.theory.planner import Plan, plan
 from ofediq.theory.quantizer import message_bits, quantizer_variance
 from ofediq.theory.rates import Participation, participation
@@ -33,16 +36,21 @@ from ofediq.theory.table import (
 )
 
 __all__ = [
+    "Cost",
     "Guarantee",
     "Participation",
     "PeriodComparison",
     "Plan",
+    "RateModel",
     "best_step_size",
     "compare_period",
     "expected_bits",
     "federation_gap",
     "fedogd_guarantee",
     "fedomd_guarantee",
+    "fitted_rates",
+    "gaussian_rates",
+    "laplace_rates",
     "message_bits",
     "ofedavg_guarantee",
     "ofedavg_regret_bound",
