@@ -225,8 +225,9 @@ def server_rule(name: str, step_size: float = 0.01) -> ServerRule:
 
 
 def from_plan(chosen: Plan, step_size: float = 0.01, preset: str = "paper") -> Method:
-    """OFedIQ with the parameters of a plan."""
-    return ofediq(chosen.rate, chosen.levels, chosen.blocks, chosen.period, step_size, preset)
+    """OFedIQ with the parameters of a plan; entropy-coded if the plan counts bits on the wire."""
+    coding: Coding = "entropy" if chosen.method == "measured" else "packed"
+    return ofediq(chosen.rate, chosen.levels, chosen.blocks, chosen.period, step_size, preset, coding)
 
 
 def _federated(
