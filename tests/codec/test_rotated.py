@@ -22,6 +22,8 @@ from ofediq.codec import (
     rotated_values,
 )
 from ofediq.errors import InputError
+from ofediq.randomness import Purpose, stream_key, uniform
+from ofediq.randomness import words as stream_words
 
 from .mutations import ROTATED, sealed
 
@@ -178,3 +180,24 @@ def test_bad_arguments() -> None:
 def test_levels_are_the_root_of_the_size_over_the_step() -> None:
     assert rotated_levels(8192, 3, "dither") == round(math.sqrt(8192) / DITHER_STEPS[3])
     assert rotated_levels(1, 1, "dither") == 1
+
+
+@pytest.mark.parametrize("rotation", ROTATED)
+def test_a_reader_from_the_page(rotation: Rotation) -> None:
+    """`docs/wire-format.md`, rotated messages, with matrices in float64; c = 50, so that n = 32 and three windows."""
+    message = quantize_rotated(gaussian(50), bits=3, seed=9, rotation=rotation, step=4, client=2)
+    index = np.arange(50, dtype=np.uint32)
+    if rotation == "dither":
+        draws = uniform(stream_key(9, 4, 2, Purpose.ROUND), index).astype(np.float64)
+        values = (message.symbols - (draws - 0.5)) / message.levels
+    else:
+        positive = np.array([0.0, *CENTROIDS[3]])
+        values = np.sign(message.symbols) * positive[np.abs(message.symbols)] / np.sqrt(50)
+    matrix = np.ones((1, 1))
+    for _ in range(5):
+        matrix = np.kron(matrix, [[1, 1], [1, -1]]) / np.sqrt(2)
+    words = stream_words(stream_key(9, 4, 2, Purpose.ROTATE), index)
+    for bit, window in ((29, slice(0, 32)), (30, slice(18, 50)), (31, slice(0, 32))):
+        signs = 1 - 2 * ((words[window] >> np.uint32(bit)) & 1).astype(int)
+        values[window] = signs * (matrix @ values[window])
+    np.testing.assert_allclose(message.dequantize(), values * message.norms[0], atol=1e-5)

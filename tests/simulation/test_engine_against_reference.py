@@ -34,6 +34,8 @@ CASES = {
         methods.ofediq(0.5, 3, 14, period=3, step_size=0.01, preset="authors"), server=TAME_ADAM
     ),
     "ofediq-entropy": methods.ofediq(0.5, levels=3, blocks=14, step_size=0.1, coding="entropy"),
+    "rotated": replace(methods.ofedavg(0.5, 0.1), compress=methods.rotate(2)),
+    "rotated-nearest": replace(methods.ofedavg(0.5, 0.1), compress=methods.rotate(1, "nearest")),
     "fedogd-coin": methods.with_server(methods.fedogd(), methods.coin()),
     "ofediq-coin": methods.with_server(methods.ofediq(0.5, 3, 14, preset="authors"), methods.coin()),
 }
