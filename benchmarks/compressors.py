@@ -3,7 +3,7 @@
 Error is E||Q(u) - u||^2 / ||u||^2; bits are those of the encoded payload, per coordinate. At a fixed budget a client
 sends with a rate p proportional to 1 / bits, and the variance of the unbiased sum is proportional to (1 + error) / p:
 the last column, (1 + error) x bits, is what counts. Updates are Gaussian vectors, and gradients of single samples of
-each dataset after a short training. Means over the updates.
+each dataset after a short training. Means over the updates. Plans choose the (s, b) quantiser's parameters.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ofediq.errors import OFedIQError
 from ofediq.methods import Compressor, grid, quantize, rotate
 from ofediq.models import build
 from ofediq.streams import load
+from ofediq.theory import fitted_rates, plan
 
 UPDATES = 24
 STEPS, BATCH, STEP_SIZE = 60, 32, 0.05
@@ -47,11 +48,31 @@ def compressors(updates: Updates) -> Iterator[tuple[str, Compressor, float | Non
 def main() -> None:
     """Print one table for each source of updates."""
     for name, updates in _sources():
-        rows = [("", "error", "bits/coordinate", "(1 + error) bits")]
+        rows: list[tuple[str, ...]] = [("", "error", "bits/coordinate", "(1 + error) bits")]
         for label, piece, signal in compressors(updates):
-            error, bits = _measure(piece, updates, signal)
-            rows.append((label, f"{error:.4g}", f"{bits:.4g}", f"{(1 + error) * bits:.4g}"))
+            rows.append(_row(label, *_measure(piece, updates, signal)))
+        rows += _plans(updates)
         print(f"\n{name}: {len(updates)} updates of {updates.shape[1]:,} coordinates\n\n{table(rows)}")
+
+
+def _plans(updates: Updates) -> list[tuple[str, ...]]:
+    """Plans at a budget of 0.01, one of them fitted to the first half of the updates; measured on the second half."""
+    dim, seen, held_out = updates.shape[1], updates[: UPDATES // 2], updates[UPDATES // 2 :]
+    plans = {
+        "plan by formula": plan(0.01, dim),
+        "plan, Gaussian": plan(0.01, dim, method="measured"),
+        "plan, fitted": plan(0.01, dim, method="measured", rates=fitted_rates(seen)),
+    }
+    rows = []
+    for label, chosen in plans.items():
+        piece = quantize(chosen.levels, chosen.blocks, coding="entropy")
+        label = f"{label}: s={chosen.levels}, b={chosen.blocks}"
+        rows.append(_row(label, *_measure(piece, held_out, None)))
+    return rows
+
+
+def _row(label: str, error: float, bits: float) -> tuple[str, ...]:
+    return label, f"{error:.4g}", f"{bits:.4g}", f"{(1 + error) * bits:.4g}"
 
 
 def _measure(piece: Compressor, updates: Updates, signal: float | None) -> tuple[float, float]:
