@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -20,8 +21,8 @@ from ofediq.models import Model
 from ofediq.models.cnn import Cnn
 from ofediq.models.mlp import Mlp
 from ofediq.randomness import Purpose, stream_key
-from ofediq.simulation import Result, client_mesh, simulate
-from ofediq.simulation.native import library, native_runner, native_status
+from ofediq.simulation import InterruptedRunError, Result, client_mesh, simulate
+from ofediq.simulation.native import library, native_runner, native_status, window
 from ofediq.simulation.native.window import Kernels, Rules, quantized, thread_count
 from ofediq.streams import Dataset, Stream
 
@@ -97,6 +98,25 @@ def test_threads_do_not_matter(method: str, model: str, monkeypatch: pytest.Monk
     for other in runs[1:]:
         np.testing.assert_array_equal(other.params, runs[0].params)
         np.testing.assert_array_equal(other.loss, runs[0].loss)
+
+
+@needs_compiler
+@pytest.mark.parametrize("method", ["fedogd-adam", "ofediq-period"])
+def test_resumed_run_equals_uninterrupted_one(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ofediq.simulation.engine._BLOCK_STEPS", 3)
+    chosen, stream, model = METHODS[method], patchy_stream("mlp-regressor"), MODELS["mlp-regressor"]
+    whole = simulate(chosen, stream, model)
+
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(InterruptedRunError):
+        simulate(chosen, stream, model, progress=interrupt, checkpoint=tmp_path / "run.npz")
+    resumed = simulate(chosen, stream, model, checkpoint=tmp_path / "run.npz", resume=True)
+    np.testing.assert_array_equal(resumed.params, whole.params)
+    np.testing.assert_array_equal(resumed.loss, whole.loss)
 
 
 @needs_compiler
@@ -192,6 +212,15 @@ def test_processes_compile_at_the_same_time(tmp_path: Path) -> None:
     assert len(said) == 1
     assert said.pop().startswith("compiled kernels: ")
     assert len(list((tmp_path / "native").iterdir())) == 1
+
+
+@needs_compiler
+def test_library_of_another_layout_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Longer(window._Window):
+        _fields_ = [("another", ctypes.c_void_p)]
+
+    monkeypatch.setattr(window, "_Window", Longer)
+    assert native_runner(METHODS["fedogd"], MODELS["cnn"], None) is None
 
 
 @needs_compiler

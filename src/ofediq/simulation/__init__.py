@@ -3,6 +3,7 @@
 from ofediq.simulation.engine import InterruptedRunError, simulate
 from ofediq.simulation.hindsight import Comparator, hindsight
 from ofediq.simulation.mesh import client_mesh, join_processes
+from ofediq.simulation.native import native_status
 from ofediq.simulation.reference import reference
 from ofediq.simulation.regret import Regret
 from ofediq.simulation.result import Result
@@ -15,6 +16,7 @@ __all__ = [
     "client_mesh",
     "hindsight",
     "join_processes",
+    "native_status",
     "reference",
     "simulate",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,10 +16,10 @@ from ofediq.methods import Method
 from ofediq.methods.compress import Identity, Quantize
 from ofediq.methods.local import Hold, Ogd
 from ofediq.methods.mirror import Euclidean
-from ofediq.methods.server import Descend
+from ofediq.methods.server import Descend, ServerRule
 from ofediq.models import Model
 from ofediq.simulation.native import library
-from ofediq.simulation.native.window import Kernels, Rules, supports
+from ofediq.simulation.native.window import Kernels, Rules, load, supports
 from ofediq.simulation.sums import Pool
 from ofediq.simulation.topologies import Block, Carry, Records
 
@@ -41,7 +42,7 @@ def ready(model: Model, mesh: Any) -> bool:
     if mesh is not None or not supports(model) or jax.default_backend() != "cpu":
         return False
     try:
-        library.load()
+        load()
     except library.UnavailableError:
         return False
     return True
@@ -140,17 +141,22 @@ def _senders(
 
 
 def server_rule(method: Method) -> Callable[[int], Apply]:
-    """The method's server rule for K clients: in NumPy where that is quick, else compiled once by JAX."""
+    """The method's server rule for K clients: in NumPy where that is quick, else compiled by JAX."""
     rule = method.server
     if type(rule) is Descend:
         return lambda clients: lambda params, total, state: rule.apply(params, total, clients, state)
-    compiled = jax.jit(rule.apply, static_argnums=2)
 
     def with_jax(clients: int) -> Apply:
         def apply(params: Any, total: Any, state: Any) -> tuple[Any, Any]:
-            moved, state = compiled(params, total, clients, state)
+            moved, state = _apply(rule, params, total, clients, state)
             return np.asarray(moved), state
 
         return apply
 
     return with_jax
+
+
+@partial(jax.jit, static_argnums=(0, 3))
+def _apply(rule: ServerRule, params: Any, total: Any, clients: int, state: Any) -> tuple[Any, Any]:
+    """`rule.apply`, compiled once for all runs with the same rule."""
+    return rule.apply(params, total, clients, state)

@@ -146,7 +146,7 @@ class Kernels:
     threads: int = field(default_factory=lambda: thread_count())
 
     def __post_init__(self) -> None:
-        self._library = library.load()
+        self._library = load()
         regression = self.model.task == "regression"
         self.samples = np.ascontiguousarray(self.samples, np.float32)
         self.targets = np.ascontiguousarray(self.targets, np.float32 if regression else np.int32)
@@ -241,6 +241,15 @@ class Kernels:
         return -(-self._scratch.ctypes.data // _ALIGN) * _ALIGN
 
 
+def load() -> ctypes.CDLL:
+    """The library, if it has the same idea of a window: its source may be newer than this running code."""
+    found = library.load()
+    found.window_bytes.restype = c_int64
+    if found.window_bytes() != ctypes.sizeof(_Window):
+        raise library.UnavailableError("their source has changed since this process started")
+    return found
+
+
 def supports(model: object) -> bool:
     """Whether the kernels can run `model`.
 
@@ -262,7 +271,7 @@ def quantized(
     require_integer("levels", levels, 1, 2**15)
     padded, scales, units, total = np.zeros((4, dim + 2 * _ROOM), np.float32)
     padded[:dim] = update
-    library.load().quantize_add(
+    load().quantize_add(
         _at(padded),
         c_int64(dim),
         c_int32(levels),

@@ -68,7 +68,6 @@ struct shared {
     float *inner, *packed, *sums, *threads; /* common model twice; [slots] sums; scratch of each thread */
     size_t thread_room;
     uint8_t used[MAX_SLOTS];
-    int threads_started;
 };
 
 struct worker { /* scratch of one thread */
@@ -116,11 +115,8 @@ API int64_t scratch_floats(const struct model *model, int32_t clients, int32_t t
                      threads * lay_out(&network, NULL, &worker));
 }
 
-API int64_t parameters(const struct model *model) {
-    struct both both;
-    struct network network;
-    return make_network(model, &both, &network) ? (int64_t)network.dim : -1;
-}
+/* For the caller to compare with its own idea of the structure. */
+API int64_t window_bytes(void) { return sizeof(struct window); }
 
 API int32_t slots_of(int32_t clients) { return slot_count(clients); }
 
