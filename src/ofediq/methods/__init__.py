@@ -1,5 +1,6 @@
-"""Methods as compositions: local rule, participation, compressor, server rule."""
+"""Methods as compositions: local rule, participation, compressor, server rule, broadcast."""
 
+from ofediq.methods.broadcast import Broadcast, delta, whole
 from ofediq.methods.catalog import (
     KEYS,
     PRESETS,
@@ -16,6 +17,7 @@ from ofediq.methods.catalog import (
     ofediq_norm,
     ogd,
     server_rule,
+    with_broadcast,
     with_server,
 )
 from ofediq.methods.compress import Compressor, grid, identity, quantize
@@ -33,6 +35,7 @@ __all__ = [
     "KEYS",
     "PRESETS",
     "SERVERS",
+    "Broadcast",
     "Budget",
     "Coin",
     "Compressor",
@@ -47,6 +50,7 @@ __all__ = [
     "bernoulli",
     "budget",
     "coin",
+    "delta",
     "descend",
     "everyone",
     "fedogd",
@@ -70,5 +74,7 @@ __all__ = [
     "quantize",
     "rotate",
     "server_rule",
+    "whole",
+    "with_broadcast",
     "with_server",
 ]

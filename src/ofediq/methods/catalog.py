@@ -17,6 +17,7 @@ from typing import Literal
 
 from ofediq.codec import Coding
 from ofediq.errors import InputError, require, require_choice, require_fraction, require_integer
+from ofediq.methods.broadcast import Broadcast
 from ofediq.methods.compress import Compressor, grid, identity, quantize
 from ofediq.methods.local import LocalRule, hold
 from ofediq.methods.local import ogd as local_ogd
@@ -214,6 +215,13 @@ def with_server(chosen: Method, rule: ServerRule) -> Method:
     if getattr(rule, "mirror", Euclidean()) != geometry:
         raise InputError(f"`rule` must use the {geometry.name} mirror map of {chosen.name}, got {rule.name}")
     return replace(chosen, server=rule)
+
+
+def with_broadcast(chosen: Method, broadcast: Broadcast) -> Method:
+    """`chosen` with another broadcast, such as `delta(levels=7, blocks=14)`: quantised differences downwards."""
+    complete = all(hasattr(broadcast, name) for name in ("exact", "check", "send", "message"))
+    require(complete, "broadcast", "must be a broadcast, such as whole() or delta()", broadcast)
+    return replace(chosen, broadcast=broadcast)
 
 
 def server_rule(name: str, step_size: float = 0.01) -> ServerRule:

@@ -7,7 +7,7 @@ returns what the server will decode; `message` makes the one real message of one
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -88,6 +88,7 @@ class Quantize:
     levels: int
     blocks: int
     coding: Coding = "packed"
+    purpose: Purpose = field(default=Purpose.ROUND, repr=False)  # of the draws: up and down do not share them
 
     def formula_bits(self, dim: int) -> float:
         """32 b + D (1 + log2(s + 1))."""
@@ -99,7 +100,7 @@ class Quantize:
         """Quantised updates; the bits are the exact packed size, or the ideal length of the entropy code."""
         xp = namespace(updates)
         clients, dim = updates.shape
-        key = stream_key(seed, step, ids[:, None], Purpose.ROUND)
+        key = stream_key(seed, step, ids[:, None], self.purpose)
         draws = uniform(key, xp.arange(dim, dtype=np.uint32))
         values, symbols, norms = [], [], []
         for run in block_layout(dim, self.blocks):
@@ -119,7 +120,7 @@ class Quantize:
         self, update: npt.NDArray[np.float32], seed: int, step: int, client: int, signal: float | None = None
     ) -> Message:
         """A quantised message."""
-        key = stream_key(seed, step, client, Purpose.ROUND)
+        key = stream_key(seed, step, client, self.purpose)
         return codec.quantize(
             update, levels=self.levels, blocks=self.blocks, rng=key, step=step, client=client
         )

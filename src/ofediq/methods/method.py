@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ofediq.errors import InputError, require_choice, require_integer
+from ofediq.methods.broadcast import Broadcast, Whole
 from ofediq.methods.compress import Compressor, Grid, Identity
 from ofediq.methods.local import LocalRule
 from ofediq.methods.participation import NormProportional, Participation
@@ -34,6 +35,7 @@ class Method:
         topology: federated, or one of two references: central (all samples at one place, learnt one by one)
             and separate (no communication).
         steer: how the server's signal to the clients follows a bit budget; None for methods without one.
+        broadcast: what the server sends back; the clients predict and take gradients at what they decode.
     """
 
     name: str
@@ -44,10 +46,13 @@ class Method:
     period: int = 1
     topology: Topology = "federated"
     steer: Budget | None = None
+    broadcast: Broadcast = field(default_factory=Whole)
 
     def __post_init__(self) -> None:
         require_integer("period", self.period, 1)
         require_choice("topology", self.topology, ("federated", "central", "separate"))
+        if self.topology != "federated" and not self.broadcast.exact:
+            raise InputError(f"`broadcast` must be whole without a server, got topology {self.topology!r}")
         proportional = isinstance(self.participation, NormProportional)
         if proportional != (self.steer is not None):
             raise InputError("`steer` must be given with norm-proportional participation, and only with it")
@@ -74,5 +79,7 @@ class Method:
             "server": self.server.name,
             "steer": self.steer,
         }
+        if not self.broadcast.exact:
+            pieces["broadcast"] = self.broadcast
         shown = {key: value if isinstance(value, str) else repr(value) for key, value in pieces.items()}
         return {"name": self.name, "period": self.period, "topology": self.topology, **shown}

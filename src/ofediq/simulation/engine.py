@@ -134,6 +134,7 @@ class _Run:
         require_integer("seed", seed, 0, 2**32 - 1)
         _check_fit(model, stream)
         method.participation.rates(stream.clients)  # one rate per client, or an error that says so
+        method.broadcast.check(model.dim)
         if mesh is not None and method.topology != "federated":
             raise InputError(f"`mesh` must be None for the {method.topology} reference {method.name!r}")
         params = model.initial(seed) if initial is None else np.asarray(initial, np.float32)
@@ -199,7 +200,9 @@ class _Run:
         if self.method.topology == "federated":
             each = self.method.compress.formula_bits(dim)
             formula = wire if np.isnan(each) else senders * each
-            broadcast[ends] = 32.0 * dim
+            signal = 0.0 if self.method.steer is None else 32.0
+            each_time = 32.0 * dim if self.method.broadcast.exact else np.asarray(records.downlink)
+            broadcast[ends] = each_time + signal
         else:
             formula = wire
         return Result(

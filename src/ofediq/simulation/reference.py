@@ -31,7 +31,8 @@ def reference(method: Method, stream: Stream, model: Model, seed: int = 0) -> Re
         raise InputError(f"`method` must be federated for the reference loop, got {method.topology}")
     started = time.perf_counter()
     common: Vector = np.asarray(method.server.start(model.initial(seed)))
-    state = method.server.init(common)
+    server, state = common, method.server.init(common)  # w and, in `common`, what the clients have of it
+    method.broadcast.check(model.dim)
     signal = None if method.steer is None else method.steer.init()
     clients = [_Client(common) for _ in range(stream.clients)]
     record = {
@@ -56,11 +57,11 @@ def reference(method: Method, stream: Stream, model: Model, seed: int = 0) -> Re
             record["senders"][t - 1] += 1
             record["wire"][t - 1] += bits
         if record["senders"][t - 1]:
-            moved, state = method.server.apply(common, total, stream.clients, state)
-            common = np.asarray(moved)
+            moved, state = method.server.apply(server, total, stream.clients, state)
+            server = np.asarray(moved)
         if method.steer is not None and signal is not None:
             signal = method.steer.next(signal, np.float32(record["wire"][t - 1]), t, method.period)
-        record["downlink"][t - 1] = 32.0 * model.dim
+        common, record["downlink"][t - 1] = _broadcast(method, server, common, seed, t)
         clients = [_Client(common) for _ in range(stream.clients)]
 
     each = method.compress.formula_bits(model.dim)
@@ -77,7 +78,7 @@ def reference(method: Method, stream: Stream, model: Model, seed: int = 0) -> Re
         bits_formula=record["formula"],
         bits_wire=record["wire"],
         bits_downlink=record["downlink"],
-        params=common,
+        params=server,
         seconds=time.perf_counter() - started,
     )
 
@@ -122,3 +123,12 @@ def _send(
     data = codec.encode(message, coding=method.compress.coding)
     received = codec.decode(data, max_dim=len(update)).dequantize()
     return received, 8.0 * (len(data) - HEADER_BYTES)
+
+
+def _broadcast(method: Method, server: Vector, common: Vector, seed: int, step: int) -> tuple[Vector, float]:
+    """What the clients know after the server's message, and the bits of its payload, the signal's included."""
+    message, coding, adds = method.broadcast.message(server, common, seed, step, step // method.period)
+    data = codec.encode(message, coding=coding)
+    received = codec.decode(data, max_dim=len(server)).dequantize()
+    signal = 0.0 if method.steer is None else 32.0
+    return common + received if adds else received, 8.0 * (len(data) - HEADER_BYTES) + signal

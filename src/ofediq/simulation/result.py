@@ -38,7 +38,7 @@ class Result:
         senders: number of clients that sent.
         bits_formula: uplink bits by the paper's formula.
         bits_wire: uplink bits of the encoded payloads.
-        bits_downlink: bits of the broadcast model, counted once per broadcast.
+        bits_downlink: bits of what the server broadcasts, counted once per broadcast, with 32 for a signal.
         params: the model after the last step ([clients, dim] if each client learnt alone).
         seconds: wall-clock time, compilation included.
     """

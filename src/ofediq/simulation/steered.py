@@ -17,7 +17,7 @@ from ofediq.methods.participation import NormProportional
 from ofediq.models import Model
 from ofediq.simulation.mesh import over_clients
 from ofediq.simulation.sums import Pool, Sums, in_chunks, sum_senders, window_gradients
-from ofediq.simulation.topologies import Block, Carry, Records
+from ofediq.simulation.topologies import Block, Carry, Records, known, send_back
 
 
 @partial(jax.jit, static_argnames=("method", "model", "clients", "mesh"), donate_argnames=("carry",))
@@ -38,15 +38,17 @@ def steered(
     sums_of = over_clients(partial(_window_sums, method, model), mesh)
 
     def window(carry: Carry, one: Block) -> tuple[Carry, Records]:
-        params, (state, signal) = carry
-        sums = sums_of((params, signal.value), pool, one.order, ids, seed, one.step, one.transmit)
+        params, (state, signal) = carry[:2]
+        sums = sums_of((known(carry), signal.value), pool, one.order, ids, seed, one.step, one.transmit)
         moved = method.server.apply(params, sums.total, clients, state)
         arrived = sums.senders > 0
         params, state = jax.tree.map(lambda new, old: jnp.where(arrived, new, old), moved, (params, state))
         steps = one.step.astype(jnp.float32)
         after = steer.next(signal, sums.wire, steps, method.period)
         signal = jax.tree.map(lambda new, old: jnp.where(one.transmit, new, old), after, signal)
-        return (params, (state, signal)), Records(sums.loss, sums.error, sums.senders, sums.wire)
+        copies, downlink = send_back(method, params, carry[2:], seed, one)
+        records = Records(sums.loss, sums.error, sums.senders, sums.wire, downlink)
+        return (params, (state, signal), *copies), records
 
     return jax.lax.scan(window, carry, block)
 

@@ -18,7 +18,8 @@ from ofediq.models import Model
 from ofediq.simulation.mesh import over_clients
 from ofediq.simulation.sums import Pool, in_chunks, window_sums
 
-Carry = tuple[jax.Array, Any]
+Carry = tuple[Any, ...]
+"""The model, the server's state, and the clients' copy of the model where the broadcast is not exact."""
 
 
 class Block(NamedTuple):
@@ -36,6 +37,7 @@ class Records(NamedTuple):
     error: jax.Array  # [windows, L]
     senders: jax.Array  # [windows]
     wire: jax.Array  # [windows], bits
+    downlink: jax.Array | tuple[()] = ()  # [windows], bits, where the broadcast is not exact
 
 
 Runner = Callable[..., tuple[Carry, Records]]
@@ -57,12 +59,13 @@ def federated(
     sums_of = over_clients(partial(window_sums, method, model, clients), mesh)
 
     def window(carry: Carry, one: Block) -> tuple[Carry, Records]:
-        params, state = carry
-        sums = sums_of(params, pool, one.order, ids, seed, one.step, one.transmit)
-        moved = method.server.apply(params, sums.total, clients, state)
+        before, copies = carry[:2], carry[2:]
+        sums = sums_of(known(carry), pool, one.order, ids, seed, one.step, one.transmit)
+        moved = method.server.apply(before[0], sums.total, clients, before[1])
         arrived = sums.senders > 0  # an empty round leaves model and state alone
-        carry = jax.tree.map(lambda new, old: jnp.where(arrived, new, old), moved, carry)
-        return carry, Records(sums.loss, sums.error, sums.senders, sums.wire)
+        after = jax.tree.map(lambda new, old: jnp.where(arrived, new, old), moved, before)
+        copies, downlink = send_back(method, after[0], copies, seed, one)
+        return (*after, *copies), Records(sums.loss, sums.error, sums.senders, sums.wire, downlink)
 
     return jax.lax.scan(window, carry, block)
 
@@ -144,6 +147,23 @@ def separate(
     return jax.lax.scan(window, carry, block)
 
 
+def known(carry: Carry) -> jax.Array:
+    """The model as the clients know it."""
+    model: jax.Array = carry[2] if len(carry) > 2 else carry[0]
+    return model
+
+
+def send_back(
+    method: Method, params: jax.Array, copies: tuple[Any, ...], seed: jax.Array, one: Block
+) -> tuple[tuple[Any, ...], jax.Array | tuple[()]]:
+    """The clients' copy after the broadcast that ends a window, and its bits; nothing if it is exact."""
+    if method.broadcast.exact:
+        return (), ()
+    (copy,) = copies
+    moved, bits = method.broadcast.send(params, copy, seed, one.step, one.step // method.period)
+    return (jnp.where(one.transmit, moved, copy),), jnp.where(one.transmit, bits, 0)
+
+
 def runner(method: Method) -> Runner:
     """The function that runs a block of this method's windows."""
     return {"federated": federated, "central": central, "separate": separate}[method.topology]
@@ -160,7 +180,8 @@ def first_carry(method: Method, params: jax.Array, clients: int) -> Carry:
     if method.steer is not None:
         state = (state, method.steer.init())
     # A copy of each: runners give their input's memory back, so a rule that keeps the start must not share it.
-    return params, jax.tree.map(jnp.array, state)
+    state = jax.tree.map(jnp.array, state)
+    return (params, state) if method.broadcast.exact else (params, state, jnp.array(params))
 
 
 def _column(mask: jax.Array, like: jax.Array) -> jax.Array:
