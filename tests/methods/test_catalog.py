@@ -69,3 +69,9 @@ def test_bad_input(key: str, change: dict[str, object], message: str) -> None:
 def test_authors_preset_takes_one_rate() -> None:
     with pytest.raises(InputError, match="`rate` must be one number with preset 'authors'"):
         methods.ofedavg([0.5, 0.5], preset="authors")
+
+
+def test_a_plan_for_bits_on_the_wire_makes_entropy_coded_messages() -> None:
+    chosen = theory.plan(0.01, 500, method="measured")
+    compress = methods.from_plan(chosen).compress
+    assert compress == methods.quantize(chosen.levels, chosen.blocks, coding="entropy")
