@@ -89,4 +89,4 @@ def test_a_verdict_names_the_datasets_it_fails_on() -> None:
     results = change(authors_results(), "fig4f", "OFedAvg", 0.02)
     results["panels"]["fig4f"]["dataset"] = "energy"
     sentence = next(claim.sentence for claim in check_claims(results) if claim.name == "beats")
-    assert sentence.endswith("not on energy.")
+    assert sentence.endswith("not on energy (2 seeds).")

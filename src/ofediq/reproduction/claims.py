@@ -6,7 +6,7 @@ seeds decide; the numbers also say whether every single seed agrees.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -155,7 +155,7 @@ def _wins(
                 for loser in losers
                 for mine, theirs in zip(ours["per_seed"], methods[loser]["per_seed"], strict=False)
             ),
-            "seeds": len(ours["per_seed"]),
+            "seeds": min(len(methods[label]["per_seed"]) for label in (winner, *losers)),
         }
     return _by_dataset(name, statement, rule, numbers, "wins")
 
@@ -185,18 +185,22 @@ def _gaps(
             "points_below": points,
             "factor": factor,
             "passes": passes(points, factor),
-            "seeds": len(shown["methods"][method]["per_seed"]),
+            "seeds": min(len(shown["methods"][label]["per_seed"]) for label in ("FedOGD", method)),
         }
     return _by_dataset(name, statement, rule, numbers, "passes")
 
 
 def _by_dataset(name: str, statement: str, rule: str, numbers: dict[str, Any], key: str) -> Claim:
-    failed = [row["dataset"] for row in numbers.values() if not row[key]]
-    where = f" not on {', '.join(failed)}" if failed else ""
-    held = [row["dataset"] for row in numbers.values() if row[key]]
-    on = f" on {', '.join(held)}" if held else ""
-    sentence = f"{_verdict(not failed)}:{on}{',' if on and where else ''}{where}."
-    return Claim(name, statement, rule, not failed, sentence, numbers)
+    held, failed = (
+        _datasets(row for row in numbers.values() if row[key] is wanted) for wanted in (True, False)
+    )
+    where = [f"on {held}"] * bool(held) + [f"not on {failed}"] * bool(failed)
+    return Claim(name, statement, rule, not failed, f"{_verdict(not failed)}: {', '.join(where)}.", numbers)
+
+
+def _datasets(rows: Iterable[Mapping[str, Any]]) -> str:
+    """The datasets of some rows with the number of seeds behind each."""
+    return ", ".join(f"{row['dataset']} ({row['seeds']} seed{'s' * (row['seeds'] > 1)})" for row in rows)
 
 
 def _complete(panel: Mapping[str, Any] | None, labels: Sequence[str]) -> bool:
