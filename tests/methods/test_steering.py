@@ -42,6 +42,14 @@ def test_grid_messages_travel_through_the_codec() -> None:
     assert abs(8 * (len(frame) - codec.HEADER_BYTES) - bits[0]) <= 0.01 * bits[0]
 
 
+def test_an_update_beyond_the_grid_is_neither_cut_nor_refused() -> None:
+    update = np.array([1e6, 1.0, -3e5, 0.0], np.float32)
+    sent, _ = methods.grid().apply(np.tile(update, (500, 1)), 0, 1, np.arange(500), np.float32(1e-3))
+    np.testing.assert_allclose(sent[:, [0, 2, 3]].mean(0), update[[0, 2, 3]], rtol=1e-4)
+    message = methods.grid().message(update, 0, 1, 7, 1e-3)
+    np.testing.assert_array_equal(message.dequantize(), sent[7])
+
+
 def test_probabilities_follow_norms_between_floor_and_one() -> None:
     piece = methods.norm_proportional(spread=2.0, floor=0.01)
     norms = np.array([0.0, 1e-6, 0.5, 1.0, 100.0], np.float32)

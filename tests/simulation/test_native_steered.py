@@ -64,6 +64,16 @@ def test_windows_with_local_steps(digits: Stream, monkeypatch: pytest.MonkeyPatc
     )
 
 
+def test_a_tiny_grid_and_a_diverging_run_stay_inside_their_arrays(
+    digits: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert GRID.steer is not None
+    tiny = replace(GRID, steer=replace(GRID.steer, bits_per_step=1e9, first=1e-12))
+    assert_native_equals_jax(tiny, digits, models.mlp_classifier(64, 10, hidden=(16,)), monkeypatch)
+    wild = methods.ofedgrid(1e9, 12, step_size=1e30)
+    assert simulate(wild, digits, models.mlp_classifier(64, 10, hidden=(16,))).diverged
+
+
 def test_cnn_with_absent_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_native_equals_jax(GRID, *images(), monkeypatch)
 

@@ -95,7 +95,7 @@ def class_bits(counts: Array, norms: Array, dim: int, levels: int, norm_bits: in
 
     >>> counts = np.array([[900.0, 100.0]], np.float32)
     >>> float(class_bits(counts, np.ones((1, 1), np.float32), 1000, levels=1)[0])
-    657.0...
+    648.9...
     """
     norm_counts = _rows_of_counts(norm_classes(norms, norm_bits), 256).astype(np.float32)
     bits = _symbol_bits(counts, magnitude_classes(levels)[1]) + _norm_bits(norm_counts, norm_bits)

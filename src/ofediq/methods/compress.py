@@ -135,7 +135,8 @@ class Grid:
     and a coordinate far below z costs almost nothing in the entropy code. Under a total number of bits, equal
     steps for all are what reverse water-filling asks for: bits go where the energy is, across clients and steps.
 
-    The (s, b) message with s = 2^15, b = 1 and norm s z carries it; m is cut at +-s, at 32768 grid steps.
+    The (s, b) message with s = 2^15, b = 1 and norm s z carries it. An update with a coordinate beyond 2^15 steps
+    gets a coarser grid of its own: its norm is its largest coordinate.
     """
 
     coding: Coding = "entropy"
@@ -149,9 +150,9 @@ class Grid:
     ) -> tuple[Array, Array]:
         """Updates on the grid; the bits are the ideal length of the entropy code."""
         xp = namespace(updates)
-        clients, dim = updates.shape
+        dim = updates.shape[1]
         key = stream_key(seed, step, ids[:, None], Purpose.ROUND)
-        norms = xp.full((clients, 1), np.float32(MAX_LEVELS)) * signal
+        norms = xp.maximum(np.float32(MAX_LEVELS) * signal, abs(updates).max(-1))[:, None]
         rows = updates[:, None, :]
         draws = uniform(key, xp.arange(dim, dtype=np.uint32))[:, None, :]
         symbols = signed_symbols(rows, norms[..., None], draws, MAX_LEVELS)
@@ -161,8 +162,9 @@ class Grid:
     def message(
         self, update: npt.NDArray[np.float32], seed: int, step: int, client: int, signal: float | None = None
     ) -> Message:
-        """A message with one norm, s z."""
-        norm = np.full((1, 1), np.float32(MAX_LEVELS) * np.float32(signal), np.float32)
+        """A message with one norm, s z or the largest coordinate."""
+        top = max(np.float32(MAX_LEVELS) * np.float32(signal), np.abs(update).max())
+        norm = np.full((1, 1), top, np.float32)
         key = stream_key(seed, step, client, Purpose.ROUND)
         draws = uniform(key, np.arange(update.size, dtype=np.uint32))
         symbols = signed_symbols(update[None], norm, draws[None], MAX_LEVELS)[0]

@@ -10,7 +10,7 @@ from ofediq.methods.broadcast import Broadcast, Whole
 from ofediq.methods.compress import Compressor, Grid, Identity
 from ofediq.methods.local import LocalRule
 from ofediq.methods.participation import NormProportional, Participation
-from ofediq.methods.server import ServerRule
+from ofediq.methods.server import Descend, ServerRule
 from ofediq.methods.steering import Budget
 
 Topology = Literal["federated", "central", "separate"]
@@ -76,7 +76,7 @@ class Method:
             "local": self.local,
             "participation": self.participation,
             "compress": self.compress,
-            "server": self.server.name,
+            "server": self.server if isinstance(self.server, Descend) else self.server.name,
             "steer": self.steer,
         }
         if not self.broadcast.exact:

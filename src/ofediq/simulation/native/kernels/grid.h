@@ -21,17 +21,34 @@ INLINE float probability(const struct steering *g, float norm) {
     return wanted < g->floor ? g->floor : wanted > 1 ? 1 : wanted;
 }
 
-/* codec/sizes.py: the magnitude itself below 32, then eight classes to an octave. */
-INLINE int class_of(int32_t magnitude) {
-    if (magnitude < 32) return magnitude;
-    int octave = 31 - __builtin_clz((uint32_t)magnitude);
-    return 24 + 8 * (octave - 5) + (magnitude >> (octave - 3));
+/* codec/sizes.py: the magnitude itself below 32, then eight classes to an octave. A diverged run can hand us anything,
+ * so what no symbol may be is counted with the largest. */
+INLINE int class_of(int32_t symbol) {
+    uint32_t magnitude = symbol < 0 ? 0u - (uint32_t)symbol : (uint32_t)symbol;
+    if (magnitude < 32) return (int)magnitude;
+    if (magnitude > GRID_LEVELS) magnitude = GRID_LEVELS;
+    int octave = 31 - __builtin_clz(magnitude);
+    return 24 + 8 * (octave - 5) + (int)(magnitude >> (octave - 3));
 }
 
-/* total += what the server decodes from `update` on the grid; counts its symbols. */
+INLINE float largest(const float *update, int64_t dim) {
+    vec top = {0};
+    for (int64_t i = 0; i < dim; i += LANES) {
+        vec size = (vec)((ivec)load(update + i) & 0x7FFFFFFF);
+        ivec more = (ivec)(size > top);
+        top = (vec)(((ivec)size & more) | ((ivec)top & ~more));
+    }
+    float most = 0;
+    for (int lane = 0; lane < LANES; lane++) most = top[lane] > most ? top[lane] : most;
+    return most;
+}
+
+/* total += what the server decodes from `update`, which is zero past its end, on the grid; counts its symbols. An
+ * update beyond the largest symbol gets a coarser grid of its own, as in methods.Grid. */
 static void add_on_grid(const struct steering *g, const float *update, int64_t dim, const uint32_t key[2], float *total,
                         int32_t *counts) {
-    float norm = (float)GRID_LEVELS * g->signal;
+    float norm = (float)GRID_LEVELS * g->signal, most = largest(update, dim);
+    if (most > norm) norm = most;
     vec scale = spread((float)GRID_LEVELS / (norm == 0 ? 1.0f : norm));
     vec unit = spread(norm * (float)(1.0 / GRID_LEVELS));
     uvec index;
@@ -40,10 +57,7 @@ static void add_on_grid(const struct steering *g, const float *update, int64_t d
         ivec symbol = symbols_of(update + i, index, key, GRID_LEVELS, scale);
         store(total + i, load(total + i) + __builtin_convertvector(symbol, vec) * unit);
         int lanes = dim - i < LANES ? (int)(dim - i) : LANES;
-        for (int lane = 0; lane < lanes; lane++) {
-            int32_t one = symbol[lane];
-            counts[class_of(one < 0 ? -one : one)]++;
-        }
+        for (int lane = 0; lane < lanes; lane++) counts[class_of(symbol[lane])]++;
     }
 }
 
