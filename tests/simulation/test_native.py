@@ -217,7 +217,7 @@ def test_processes_compile_at_the_same_time(tmp_path: Path) -> None:
 @needs_compiler
 def test_library_of_another_layout_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     class Longer(window._Window):
-        _fields_ = [("another", ctypes.c_void_p)]
+        _fields_ = (("another", ctypes.c_void_p),)
 
     monkeypatch.setattr(window, "_Window", Longer)
     assert native_runner(METHODS["fedogd"], MODELS["cnn"], None) is None

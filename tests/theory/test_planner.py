@@ -101,6 +101,7 @@ def test_rates_per_client_keep_the_budget_and_the_bound(
     assert isinstance(result.rate, tuple)
     assert result.clients == len(result.rate) == len(capacities)
     assert result.bits_per_step <= budget * 32 * dim * len(capacities)
+    assert result.variance != "measured"
     noise = quantizer_variance(result.levels, result.blocks, dim, result.variance)
     alpha = 2 / min(result.rate) * (1 + noise * (sum(result.rate) + 1) / len(capacities))
     assert result.regret_constant == pytest.approx(alpha)
