@@ -216,10 +216,8 @@ def test_processes_compile_at_the_same_time(tmp_path: Path) -> None:
 
 @needs_compiler
 def test_library_of_another_layout_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Longer(window._Window):
-        _fields_ = (("another", ctypes.c_void_p),)
-
-    monkeypatch.setattr(window, "_Window", Longer)
+    longer = type("Longer", (window._Window,), {"_fields_": [("another", ctypes.c_void_p)]})
+    monkeypatch.setattr(window, "_Window", longer)
     assert native_runner(METHODS["fedogd"], MODELS["cnn"], None) is None
 
 
