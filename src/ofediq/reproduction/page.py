@@ -45,8 +45,8 @@ _NOTES = (
 )
 _PAPER_NOTE = (
     "This is the text's algorithm: plain descent with step size 0.01. The authors' figures were made with Adam, so "
-    "their values are not a target here; they stand beside ours to show what the server rule does. After "
-    "900 small steps the start still dominates, and differences between methods are small."
+    "their values are not a target here; they stand beside ours to show what the server rule does. Where "
+    "methods end within each other's spread, their rank says nothing."
 )
 
 
