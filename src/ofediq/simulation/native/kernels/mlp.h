@@ -128,48 +128,69 @@ static void weight_gradient(float *to, size_t width, const float *const *inputs,
     for (int n = 0; n < count; n++) add_scaled(to, 1, deltas[n], width);
 }
 
-/* Derivatives by a layer's inputs; a unit that was not above zero passes nothing. */
-static void input_gradient(float *to, const float *inputs, int rows, const float *weights, size_t width,
-                           const float *deltas) {
-    int k = 0;
-    for (; k + 4 <= rows; k += 4, weights += 4 * width) {
-        vec sums[4] = {{0}};
-        for (size_t at = 0; at < width; at += LANES) {
-            vec delta = load(deltas + at);
-            UNROLL for (int n = 0; n < 4; n++) sums[n] = multiply_add(load(weights + n * width + at), delta, sums[n]);
+/* to[n][k] = the product of row k of the weights and deltas[n], for four rows and some samples. */
+INLINE void product_tile(const int samples, float *const *to, int k, const float *weights, size_t width,
+                         const float *const *deltas) {
+    vec sums[2][4] = {{{0}}};
+    for (size_t at = 0; at < width; at += LANES) {
+        vec delta[2];
+        UNROLL for (int n = 0; n < samples; n++) delta[n] = load(deltas[n] + at);
+        UNROLL for (int row = 0; row < 4; row++) {
+            vec weight = load(weights + row * width + at);
+            UNROLL for (int n = 0; n < samples; n++) sums[n][row] = multiply_add(weight, delta[n], sums[n][row]);
         }
-        store_sums(to + k, sums);
     }
+    UNROLL for (int n = 0; n < samples; n++) store_sums(to[n] + k, sums[n]);
+}
+
+/* Derivatives by a layer's inputs. */
+INLINE void input_gradient(const int samples, float *const *to, int rows, const float *weights, size_t width,
+                           const float *const *deltas) {
+    int k = 0;
+    for (; k + 4 <= rows; k += 4, weights += 4 * width) product_tile(samples, to, k, weights, width, deltas);
     for (; k < rows; k++, weights += width) {
-        vec sum = {0};
-        for (size_t at = 0; at < width; at += LANES) sum = multiply_add(load(weights + at), load(deltas + at), sum);
-        to[k] = sum_lanes(sum);
+        for (int n = 0; n < samples; n++) {
+            vec sum = {0};
+            for (size_t at = 0; at < width; at += LANES)
+                sum = multiply_add(load(weights + at), load(deltas[n] + at), sum);
+            to[n][k] = sum_lanes(sum);
+        }
     }
-    for (; k % LANES; k++) to[k] = 0;
-    for (int at = 0; at < rows; at += LANES)
-        store(to + at, keep((ivec)(load(inputs + at) > 0), load(to + at)));
+}
+
+/* A unit that was not above zero passes nothing back. */
+INLINE void close_units(float *deltas, const float *inputs, int count) {
+    for (int at = count; at % LANES; at++) deltas[at] = 0;
+    for (int at = 0; at < count; at += LANES)
+        store(deltas + at, keep((ivec)(load(inputs + at) > 0), load(deltas + at)));
 }
 
 static void mlp_backward(const void *shape, const float *inner, const struct item *items, int count,
                          float *gradient) {
     const struct mlp *m = shape;
     const float *inputs[MAX_BATCH], *now[MAX_BATCH];
+    float *next[MAX_BATCH];
     size_t outputs = m->sizes[m->depth];
     for (int n = 0; n < count; n++) {
-        float *first = items[n].cache + m->deltas;
-        memset(first + outputs, 0, (m->widths[m->depth] - outputs) * sizeof(float));
-        memcpy(first, items[n].deltas, outputs * sizeof(float));
-        now[n] = first;
+        next[n] = items[n].cache + m->deltas;
+        memset(next[n] + outputs, 0, (m->widths[m->depth] - outputs) * sizeof(float));
+        memcpy(next[n], items[n].deltas, outputs * sizeof(float));
     }
     for (int layer = m->depth - 1; layer >= 0; layer--) {
         size_t width = m->widths[layer + 1], turn = (m->depth - layer) % 2; /* two rows of deltas take turns */
-        for (int n = 0; n < count; n++) inputs[n] = layer ? items[n].cache + m->hidden[layer] : items[n].sample;
-        weight_gradient(gradient + m->starts[layer], width, inputs, m->sizes[layer], now, count);
-        for (int n = 0; layer && n < count; n++) {
-            float *next = items[n].cache + m->deltas + turn * m->widest;
-            input_gradient(next, inputs[n], m->sizes[layer], inner + m->starts[layer], width, now[n]);
-            now[n] = next;
+        const float *weights = inner + m->starts[layer];
+        for (int n = 0; n < count; n++) {
+            inputs[n] = layer ? items[n].cache + m->hidden[layer] : items[n].sample;
+            now[n] = next[n];
+            next[n] = items[n].cache + m->deltas + turn * m->widest;
         }
+        weight_gradient(gradient + m->starts[layer], width, inputs, m->sizes[layer], now, count);
+        if (!layer) break;
+        int n = 0;
+        for (; n + 2 <= count; n += 2)
+            input_gradient(2, next + n, m->sizes[layer], weights, width, now + n);
+        if (n < count) input_gradient(1, next + n, m->sizes[layer], weights, width, now + n);
+        for (n = 0; n < count; n++) close_units(next[n], inputs[n], m->sizes[layer]);
     }
 }
 

@@ -5,10 +5,9 @@
  * is summed in order, and the slots are added in order, so that the result does not depend on the threads.
  */
 #include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
 
 #include "cnn.h"
+#include "crew.h"
 #include "grid.h"
 #include "mlp.h"
 #include "quantizer.h"
@@ -17,7 +16,7 @@
 #define MAX_SLOTS 64
 #define MAX_THREADS 64
 #define CLIENTS_PER_SLOT 4
-#define WORTH_A_THREAD 5e5 /* parameters times samples: about 100 us, a few times what it takes to start one */
+#define WORTH_A_THREAD 1e6 /* parameters times samples: 100 us or so, a few times what it takes to start one */
 
 enum { CNN = 0, MLP = 1 };
 
@@ -262,8 +261,11 @@ static float watch(const struct shared *s, struct worker *t, const struct sight 
     return weight;
 }
 
-static void run_slot(struct shared *s, struct worker *t, int slot) {
+static void run_slot(void *job, int worker, int slot) {
+    struct shared *s = job;
     const struct window *w = s->window;
+    struct worker scratch, *t = &scratch;
+    lay_out(&s->network, s->threads + worker * s->thread_room, t);
     int begin = (int)((int64_t)slot * w->clients / s->slots), end = (int)((int64_t)(slot + 1) * w->clients / s->slots);
     double *losses = w->losses + (size_t)slot * w->steps, *errors = w->errors + (size_t)slot * w->steps;
     float *total = s->sums + slot * s->slot_room, weight = 0;
@@ -296,8 +298,9 @@ static void run_slot(struct shared *s, struct worker *t, int slot) {
 /* Sums of all slots, in their order, for some of the coordinates; the result is in the first slot. */
 enum { SPAN = 2048 };
 
-static void add_slots(struct shared *s, struct worker *t, int part) {
-    (void)t;
+static void add_slots(void *job, int worker, int part) {
+    (void)worker;
+    struct shared *s = job;
     size_t begin = (size_t)part * SPAN, end = begin + SPAN < s->slot_room ? begin + SPAN : s->slot_room;
     float *first = s->sums;
     if (!s->used[0]) memset(first + begin, 0, (end - begin) * sizeof(float));
@@ -308,33 +311,10 @@ static void add_slots(struct shared *s, struct worker *t, int part) {
     }
 }
 
-/* `task(0 .. count)` over the threads, whoever is free takes the next. */
-struct crew {
-    struct shared *shared;
-    void (*task)(struct shared *, struct worker *, int);
-    int count;
-    atomic_int next, index;
-};
-
-static void *work(void *argument) {
-    struct crew *crew = argument;
-    struct shared *s = crew->shared;
-    struct worker worker;
-    lay_out(&s->network, s->threads + atomic_fetch_add(&crew->index, 1) * s->thread_room, &worker);
-    for (int task; (task = atomic_fetch_add(&crew->next, 1)) < crew->count;) crew->task(s, &worker, task);
-    return NULL;
-}
-
-static void run_all(struct shared *s, void (*task)(struct shared *, struct worker *, int), int count) {
-    struct crew crew = {s, task, count, 0, 0};
-    pthread_t threads[MAX_THREADS];
-    int wanted = s->window->threads < count ? s->window->threads : count, started = 0;
-    double effort = (double)s->window->steps * s->window->clients * s->network.inner;
-    if (effort < WORTH_A_THREAD * wanted) wanted = 1 + (int)(effort / WORTH_A_THREAD);
-    /* Where no thread can be made, this one does all the work. */
-    while (started + 1 < wanted && !pthread_create(&threads[started], NULL, work, &crew)) started++;
-    work(&crew);
-    for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
+/* As many threads as the work is worth, in parameters times samples or the like. */
+static int worth(const struct window *w, double effort, int tasks) {
+    int threads = w->threads < tasks ? w->threads : tasks;
+    return effort < WORTH_A_THREAD * threads ? 1 + (int)(effort / WORTH_A_THREAD) : threads;
 }
 
 /* Returns 0, or 1 if the arguments cannot be run. */
@@ -355,8 +335,9 @@ API int32_t run_window(const struct window *w) {
     s.thread_room = lay_out(n, NULL, &worker);
     n->import_flat(n->shape, w->params, s.inner);
     n->pack(n->shape, s.inner, s.packed);
-    run_all(&s, run_slot, s.slots);
-    run_all(&s, add_slots, (int)((s.slot_room + SPAN - 1) / SPAN));
+    int parts = (int)((s.slot_room + SPAN - 1) / SPAN);
+    run_tasks(run_slot, &s, s.slots, worth(w, (double)w->steps * w->clients * n->inner, s.slots));
+    run_tasks(add_slots, &s, parts, worth(w, (double)s.slots * s.slot_room / 2, parts));
     if (w->levels || w->steering.on)
         memcpy(w->total, s.sums, n->dim * sizeof(float));
     else
