@@ -199,7 +199,9 @@ def _rounded(update: Floats, cells: Floats, levels: int) -> tuple[Floats, float]
     base = np.minimum(scaled.astype(np.int64), levels)
     fraction = np.clip(scaled - base, 0, 1)
     shares = np.bincount(base, 1 - fraction, levels + 2) + np.bincount(base + 1, fraction, levels + 2)
-    wrong = (fraction * (1 - fraction) * np.square(cells)).sum()  # not a BLAS product: its threads get in the way
+    wrong = (
+        fraction * (1 - fraction) * np.square(cells)
+    ).sum()  # not a BLAS product: its threads get in the way
     return shares[: levels + 1] / update.size, float(wrong)
 
 
