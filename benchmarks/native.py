@@ -8,6 +8,7 @@ What comes on top is everything else: pooling, quantiser and its draws, sums, se
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from ofediq.models import Model
 from ofediq.models.cnn import Cnn
 from ofediq.models.mlp import Mlp
 from ofediq.simulation import simulate
-from ofediq.simulation.native import native_status
+from ofediq.simulation.native import native_runner, native_status
 from ofediq.streams import Stream
 
 CLIENTS = 1000
@@ -73,12 +74,13 @@ def main() -> None:
         ]
         for case in cases(model.dim):
             speed = _matrix_speed()
-            native = _seconds_per_step(case.method, stream, model, blocks=6)
+            kernels = native_runner(case.method, model, None) is not None
+            native = _seconds_per_step(case.method, stream, model, blocks=6) if kernels else math.nan
             with _only_jax():
                 jax = _seconds_per_step(case.method, stream, model, blocks=3)
             limit = work.per_step(case) / max(speed, _matrix_speed())
-            times = [f"{1e3 * limit:.2f}", f"{1e3 * native:.2f}", f"{native / limit:.1f}"]
-            rows.append([case.name, *times, f"{1e3 * jax:.2f}", f"{jax / limit:.1f}", f"{jax / native:.1f}"])
+            numbers = (1e3 * limit, 1e3 * native, native / limit, 1e3 * jax, jax / limit, jax / native)
+            rows.append([case.name, *("-" if math.isnan(one) else f"{one:.2f}" for one in numbers)])
         print(f"\n{model.name}, D = {model.dim}, K = {CLIENTS}: time per step")
         print(table(rows))
 

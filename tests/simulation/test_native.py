@@ -73,9 +73,16 @@ def patchy_stream(key: str, clients: int = CLIENTS) -> Stream:
     return Stream(data, order)
 
 
+PAIRS = [
+    (method, model)
+    for method in METHODS
+    for model in MODELS
+    if model == "cnn" or not METHODS[method].sums_gradients
+]
+
+
 @needs_compiler
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("method", "model"), PAIRS)
 def test_native_equals_jax(method: str, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = patchy_stream(model)
     assert native_runner(METHODS[method], MODELS[model], None) is not None
@@ -87,8 +94,10 @@ def test_native_equals_jax(method: str, model: str, monkeypatch: pytest.MonkeyPa
 
 
 @needs_compiler
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("method", ["fedogd", "ofedavg", "fedomd", "ofediq", "ofediq-period"])
+@pytest.mark.parametrize(
+    ("method", "model"),
+    [pair for pair in PAIRS if pair[0] in ("fedogd", "ofedavg", "fedomd", "ofediq", "ofediq-period")],
+)
 def test_threads_do_not_matter(method: str, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = patchy_stream(model, clients=1001 if model.startswith("mlp") else 101)  # worth several threads
     runs = []
@@ -101,7 +110,7 @@ def test_threads_do_not_matter(method: str, model: str, monkeypatch: pytest.Monk
 
 
 @needs_compiler
-@pytest.mark.parametrize("method", ["fedogd-adam", "ofediq-period"])
+@pytest.mark.parametrize("method", ["ofedavg", "ofediq-hold", "ofediq-period"])
 def test_resumed_run_equals_uninterrupted_one(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +173,7 @@ def test_quantizer_survives_zeros_and_huge_numbers() -> None:
         (methods.fedomd(3, mirror="simplex"), MODELS["cnn"]),
         (methods.ofediq(0.5, 3, 20, coding="entropy"), MODELS["cnn"]),
         (methods.fedogd(), models.softmax(14, 4)),
+        (methods.fedogd(), MODELS["mlp-regressor"]),
         (methods.fedogd(), replace(models.cnn(), filters=(12, 20))),
     ],
 )

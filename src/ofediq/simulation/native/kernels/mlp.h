@@ -20,25 +20,22 @@ struct mlp {
     size_t widest;
 };
 
-static void mlp_import(const void *shape, const float *flat, float *inner) {
-    const struct mlp *m = shape;
+/* Copies every row of every layer, the bias included. */
+INLINE void copy_rows(const struct mlp *m, float *to, const float *from, int into_inner) {
     for (int layer = 0; layer < m->depth; layer++) {
-        size_t outputs = m->sizes[layer + 1], width = m->widths[layer + 1];
-        for (int row = 0; row <= m->sizes[layer]; row++, flat += outputs, inner += width) {
-            memset(inner + width - LANES, 0, LANES * sizeof(float));
-            memcpy(inner, flat, outputs * sizeof(float));
+        size_t outputs = m->sizes[layer + 1], width = m->widths[layer + 1], rows = m->sizes[layer] + 1;
+        if (width == outputs) outputs = width *= rows, rows = 1; /* nothing is padded */
+        size_t to_width = into_inner ? width : outputs, from_width = into_inner ? outputs : width;
+        for (size_t row = 0; row < rows; row++, to += to_width, from += from_width) {
+            if (into_inner) memset(to + width - LANES, 0, LANES * sizeof(float));
+            memcpy(to, from, outputs * sizeof(float));
         }
     }
 }
 
-static void mlp_export(const void *shape, const float *inner, float *flat) {
-    const struct mlp *m = shape;
-    for (int layer = 0; layer < m->depth; layer++) {
-        size_t outputs = m->sizes[layer + 1], width = m->widths[layer + 1];
-        for (int row = 0; row <= m->sizes[layer]; row++, flat += outputs, inner += width)
-            memcpy(flat, inner, outputs * sizeof(float));
-    }
-}
+static void mlp_import(const void *shape, const float *flat, float *inner) { copy_rows(shape, inner, flat, 1); }
+
+static void mlp_export(const void *shape, const float *inner, float *flat) { copy_rows(shape, flat, inner, 0); }
 
 static void mlp_pack(const void *shape, const float *inner, float *packed) {
     (void)shape, (void)inner, (void)packed; /* the inner order serves */
