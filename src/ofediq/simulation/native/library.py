@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import hashlib
@@ -120,12 +121,9 @@ def _directories() -> Iterator[Path]:
 
 @functools.cache
 def _own_directory() -> Path:
-    holder = tempfile.TemporaryDirectory(prefix="ofediq-native-")
-    _holders.append(holder)  # removed when the process ends
-    return Path(holder.name)
-
-
-_holders: list[tempfile.TemporaryDirectory[str]] = []
+    directory = tempfile.mkdtemp(prefix="ofediq-native-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return Path(directory)
 
 
 def _compile(compiler: tuple[str, ...], output: Path) -> Path:
