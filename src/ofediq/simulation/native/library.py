@@ -98,10 +98,13 @@ def _compiled(compiler: tuple[str, ...]) -> Path:
     for directory in _directories():
         if (directory / name).is_file():
             return directory / name
-        with tempfile.TemporaryDirectory(dir=directory) as workshop:
-            made = _compile(compiler, Path(workshop) / name)
-            # In one step: another process sees no file, or a whole one.
-            return made.replace(directory / name)
+        try:
+            with tempfile.TemporaryDirectory(dir=directory) as workshop:
+                made = _compile(compiler, Path(workshop) / name)
+                # In one step: another process sees no file, or a whole one.
+                return made.replace(directory / name)
+        except OSError:  # such as a full disk
+            continue
     raise UnavailableError("no directory to write them to")
 
 
