@@ -1,0 +1,1 @@
+"""A live federation: the simulator's methods on real clients, over MQTT."""

@@ -1,0 +1,1 @@
+"""Experiment trackers: one small interface, TensorBoard and MLflow behind it."""
