@@ -1,0 +1,242 @@
+"""`Monitor`: what happened so far in a live federation, for the page, the metrics and the log.
+
+The server writes, everyone else reads. Nothing here does I/O; `changed` lets a reader wait for news.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+State = Literal["waiting", "running", "finished"]
+"""`waiting`: for clients. `running`: rounds go on. `finished`: all rounds are done."""
+
+HISTORY = 2000
+"""Rounds kept for the curves. When there are more, every other one is dropped and the spacing doubles."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One closed round.
+
+    Attributes:
+        step: t, the time step at which its updates were sent.
+        seconds: how long it was open.
+        clients: K, registered clients.
+        present: of these, connected when it closed.
+        expected: senders the server waited for; None where clients decide by the norm of their update.
+        senders: accepted updates.
+        bits_wire: of their payloads.
+        bits_formula: the same by the paper's formula.
+        bits_fedogd: what FedOGD would have sent: 32 bits per parameter, client and step.
+        bits_downlink: of the broadcast that followed, counted once.
+        samples: predictions that clients reported with their updates.
+        loss: sum of the losses of these predictions.
+        error: sum of their errors: 0 or 1 in classification, squared in regression.
+    """
+
+    step: int
+    seconds: float
+    clients: int
+    present: int
+    expected: int | None
+    senders: int
+    bits_wire: float
+    bits_formula: float
+    bits_fedogd: float
+    bits_downlink: float
+    samples: int
+    loss: float
+    error: float
+
+
+@dataclass
+class ClientRow:
+    """What is known about one client."""
+
+    name: str
+    number: int
+    present: bool = False
+    last_seen: float | None = None
+    sent: int = 0
+    rejected: int = 0
+    clipped: int = 0
+    samples: int = 0
+    loss: float = 0.0
+    error: float = 0.0
+
+
+@dataclass
+class _Totals:
+    rounds: int = 0
+    updates: int = 0
+    missed: int = 0
+    bits_wire: float = 0.0
+    bits_formula: float = 0.0
+    bits_fedogd: float = 0.0
+    bits_downlink: float = 0.0
+    samples: int = 0
+    loss: float = 0.0
+    error: float = 0.0
+
+
+@dataclass
+class _Curve:
+    """A thinned history: each point sums the rounds since the point before it."""
+
+    spacing: int = 1
+    points: list[dict[str, float]] = field(default_factory=list)
+    pending: list[Round] = field(default_factory=list)
+
+    def add(self, one: Round, totals: _Totals) -> None:
+        self.pending.append(one)
+        if len(self.pending) < self.spacing:
+            return
+        some, self.pending = self.pending, []
+        self.points.append(
+            {
+                "step": one.step,
+                "seconds": sum(each.seconds for each in some) / len(some),
+                "senders": sum(each.senders for each in some) / len(some),
+                "expected": sum(each.expected or 0 for each in some) / len(some),
+                "samples": sum(each.samples for each in some),
+                "loss": sum(each.loss for each in some),
+                "error": sum(each.error for each in some),
+                "bits_wire": totals.bits_wire,
+                "bits_fedogd": totals.bits_fedogd,
+            }
+        )
+        if len(self.points) >= HISTORY:
+            self._halve()
+
+    def _halve(self) -> None:
+        mean, total = ("seconds", "senders", "expected"), ("samples", "loss", "error")
+        merged = []
+        for first, second in zip(self.points[::2], self.points[1::2], strict=True):
+            point = dict(second)
+            point |= {name: (first[name] + second[name]) / 2 for name in mean}
+            point |= {name: first[name] + second[name] for name in total}
+            merged.append(point)
+        self.points, self.spacing = merged, 2 * self.spacing
+
+
+class Monitor:
+    """The record of one federation.
+
+    Args:
+        federation: its name.
+        task: classification or regression.
+        parameters: what is in use (method, rate, levels, ...), shown as it is.
+        round_limit: rounds to run; None for no end.
+
+    >>> monitor = Monitor("greenhouse", "classification", {"method": "OFedIQ", "rate": 0.1})
+    >>> monitor.client("c0", 0).present = True
+    >>> monitor.reject("c0", "malformed")
+    >>> monitor.snapshot()["totals"]["rejected"]
+    {'malformed': 1}
+    """
+
+    def __init__(
+        self,
+        federation: str,
+        task: str,
+        parameters: Mapping[str, Any],
+        round_limit: int | None = None,
+    ) -> None:
+        self.federation = federation
+        self.task = task
+        self.parameters = dict(parameters)
+        self.round_limit = round_limit
+        self.started = time.time()
+        self.state: State = "waiting"
+        self.step = 0
+        self.problems: dict[str, str] = {}
+        self.rejected: Counter[str] = Counter()
+        self.socket = {"in": 0, "out": 0}
+        self.version = 0
+        self._totals = _Totals()
+        self._curve = _Curve()
+        self._rows: dict[str, ClientRow] = {}
+        self._news = asyncio.Event()
+
+    def client(self, name: str, number: int) -> ClientRow:
+        """The row of a client, made when it is first seen."""
+        return self._rows.setdefault(name, ClientRow(name, number))
+
+    def reject(self, name: str, reason: str) -> None:
+        """Count a refused message; the name may be a stranger's."""
+        self.rejected[reason] += 1
+        if name in self._rows:
+            self._rows[name].rejected += 1
+        self.touch()
+
+    def record(self, one: Round) -> None:
+        """A round closed."""
+        totals = self._totals
+        totals.rounds += 1
+        totals.updates += one.senders
+        totals.missed += 0 if one.expected is None else max(0, one.expected - one.senders)
+        for name in ("bits_wire", "bits_formula", "bits_fedogd", "bits_downlink", "samples", "loss", "error"):
+            setattr(totals, name, getattr(totals, name) + getattr(one, name))
+        self.step = one.step
+        self._curve.add(one, totals)
+        self.touch()
+
+    def problem(self, kind: str, sentence: str | None) -> None:
+        """Something is wrong (a sentence), or well again (None)."""
+        if sentence is None:
+            self.problems.pop(kind, None)
+        else:
+            self.problems[kind] = sentence
+        self.touch()
+
+    def touch(self) -> None:
+        """Tell the readers that something changed."""
+        self.version += 1
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def changed(self, seen: int) -> int:
+        """Wait until there is something newer than version `seen`; returns the present version."""
+        while self.version <= seen:
+            await self._news.wait()
+        return self.version
+
+    def totals(self) -> dict[str, Any]:
+        """Sums over all rounds; means of loss and error; the communication cost reduction against FedOGD."""
+        sums = asdict(self._totals)
+        samples = sums["samples"]
+        for name in ("loss", "error"):
+            sums[name] = sums[name] / samples if samples else None
+        fedogd = sums["bits_fedogd"]
+        sums["ccr"] = 1 - sums["bits_wire"] / fedogd if fedogd else None
+        sums["rejected"] = dict(self.rejected)
+        sums["clipped"] = sum(row.clipped for row in self._rows.values())
+        sums["bytes_socket"] = dict(self.socket)
+        return sums
+
+    def rows(self) -> list[ClientRow]:
+        """All clients, by number."""
+        return sorted(self._rows.values(), key=lambda row: row.number)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return {
+            "federation": self.federation,
+            "task": self.task,
+            "parameters": self.parameters,
+            "state": self.state,
+            "started": self.started,
+            "now": time.time(),
+            "step": self.step,
+            "round_limit": self.round_limit,
+            "version": self.version,
+            "totals": self.totals(),
+            "clients": [asdict(row) for row in self.rows()],
+            "history": self._curve.points,
+            "problems": list(self.problems.values()),
+        }
