@@ -1,0 +1,27 @@
+"""Names of federations and clients: they become topics, file names and common names of certificates."""
+
+from __future__ import annotations
+
+import re
+
+from ofediq.errors import require
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+
+
+def require_name(argument: str, value: object) -> str:
+    """Return `value` if it is a safe name, or raise `InputError` about `argument`.
+
+    A name has 1 to 64 letters, digits, dots, hyphens or underscores and starts with a letter or a digit. So it has
+    no meaning of its own to a broker (`+`, `#`, `/`, `$`), a file system (`..`) or a shell.
+
+    >>> require_name("client", "pi-03.shed")
+    'pi-03.shed'
+    >>> require_name("client", "shed/+")
+    Traceback (most recent call last):
+    ofediq.errors.InputError: `client` must have 1 to 64 letters, digits or ._- and start with a letter or digit,
+    got 'shed/+'
+    """
+    rule = "must have 1 to 64 letters, digits or ._- and start with a letter or digit"
+    require(isinstance(value, str) and _NAME.fullmatch(value) is not None, argument, rule, value)
+    return str(value)
