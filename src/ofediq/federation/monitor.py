@@ -75,6 +75,7 @@ class _Totals:
     rounds: int = 0
     updates: int = 0
     missed: int = 0
+    seconds: float = 0.0
     bits_wire: float = 0.0
     bits_formula: float = 0.0
     bits_fedogd: float = 0.0
@@ -82,6 +83,18 @@ class _Totals:
     samples: int = 0
     loss: float = 0.0
     error: float = 0.0
+
+
+_SUMMED = (
+    "seconds",
+    "bits_wire",
+    "bits_formula",
+    "bits_fedogd",
+    "bits_downlink",
+    "samples",
+    "loss",
+    "error",
+)
 
 
 @dataclass
@@ -158,6 +171,7 @@ class Monitor:
         self.rejected: Counter[str] = Counter()
         self.socket = {"in": 0, "out": 0}
         self.version = 0
+        self.last: Round | None = None
         self._totals = _Totals()
         self._curve = _Curve()
         self._rows: dict[str, ClientRow] = {}
@@ -180,8 +194,9 @@ class Monitor:
         totals.rounds += 1
         totals.updates += one.senders
         totals.missed += 0 if one.expected is None else max(0, one.expected - one.senders)
-        for name in ("bits_wire", "bits_formula", "bits_fedogd", "bits_downlink", "samples", "loss", "error"):
+        for name in _SUMMED:
             setattr(totals, name, getattr(totals, name) + getattr(one, name))
+        self.last = one
         self.step = one.step
         self._curve.add(one, totals)
         self.touch()
@@ -206,9 +221,13 @@ class Monitor:
             await self._news.wait()
         return self.version
 
+    def sums(self) -> dict[str, Any]:
+        """Plain sums over all rounds, which never fall: what a counter shows."""
+        return asdict(self._totals)
+
     def totals(self) -> dict[str, Any]:
         """Sums over all rounds; means of loss and error; the communication cost reduction against FedOGD."""
-        sums = asdict(self._totals)
+        sums = self.sums()
         samples = sums["samples"]
         for name in ("loss", "error"):
             sums[name] = sums[name] / samples if samples else None
@@ -238,5 +257,6 @@ class Monitor:
             "totals": self.totals(),
             "clients": [asdict(row) for row in self.rows()],
             "history": self._curve.points,
+            "spacing": self._curve.spacing,
             "problems": list(self.problems.values()),
         }
