@@ -209,6 +209,25 @@ class Monitor:
             self.problems[kind] = sentence
         self.touch()
 
+    def export(self) -> dict[str, Any]:
+        """The counts so far, ready for JSON; `restore` continues from them."""
+        return {
+            "totals": asdict(self._totals),
+            "rejected": dict(self.rejected),
+            "clients": [asdict(row) for row in self.rows()],
+            "spacing": self._curve.spacing,
+            "points": self._curve.points,
+        }
+
+    def restore(self, record: Mapping[str, Any]) -> None:
+        """Continue counting from an earlier `export`."""
+        self._totals = _Totals(**record["totals"])
+        self.rejected = Counter(record["rejected"])
+        self._rows = {row["name"]: ClientRow(**{**row, "present": False}) for row in record["clients"]}
+        self._curve = _Curve(record["spacing"], list(record["points"]))
+        self.step = int(self._curve.points[-1]["step"]) if self._curve.points else 0
+        self.touch()
+
     def touch(self) -> None:
         """Tell the readers that something changed."""
         self.version += 1

@@ -1,0 +1,406 @@
+"""`Coordinator`: the server without its network and without a clock. Messages and times in, actions out.
+
+A round opens when the model is published and closes when everyone who is due has been heard, or at its deadline.
+Then the accepted updates are added up in the order of the clients' numbers, so that the result does not depend on
+who came first; the model moves; the new state is saved, and only then published. What is not saved did not happen:
+a server that is restarted opens the round of its last saved state again, and the clients repeat what they had said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ofediq.codec import HEADER_BYTES, Message
+from ofediq.errors import InputError, WireError, require, require_choice, require_integer, require_positive
+from ofediq.federation.defence import CLIP, Clipping
+from ofediq.federation.messages import (
+    ModelMessage,
+    Publish,
+    Report,
+    UpdateMessage,
+    read_json,
+    split_topic,
+    write_json,
+)
+from ofediq.federation.monitor import Monitor, Round
+from ofediq.federation.names import require_name
+from ofediq.federation.saved import Saved
+from ofediq.federation.task import ModelSpec, Task
+from ofediq.methods import Method
+from ofediq.methods.participation import NormProportional
+from ofediq.models import Model
+
+Pace = Literal["asap", "interval"]
+PATIENCE = 3
+"""After so many due rounds in a row without a word a client is not waited for, until it is heard again."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How rounds run.
+
+    Attributes:
+        pace: `asap`: the next round opens as soon as one closes. `interval`: every `interval` seconds.
+        interval: seconds between openings, for that pace.
+        deadline: seconds after which a round closes without those who are missing.
+        min_clients: no round opens with fewer clients connected.
+        rounds: end after so many; None for no end.
+        roster: clients that may take part, numbered in this order.
+        open: whether others may register as well.
+        clip: limit for large updates in running medians; None for none.
+    """
+
+    pace: Pace = "asap"
+    interval: float = 1.0
+    deadline: float = 10.0
+    min_clients: int = 1
+    rounds: int | None = None
+    roster: tuple[str, ...] = ()
+    open: bool = True
+    clip: float | None = CLIP
+
+    def __post_init__(self) -> None:
+        require_choice("pace", self.pace, ("asap", "interval"))
+        require_positive("interval", self.interval)
+        require_positive("deadline", self.deadline)
+        require_integer("min_clients", self.min_clients, 1)
+        if self.rounds is not None:
+            require_integer("rounds", self.rounds, 1)
+        for name in self.roster:
+            require_name("roster", name)
+        require(len(set(self.roster)) == len(self.roster), "roster", "must not repeat a name", self.roster)
+        require(self.open or len(self.roster) > 0, "roster", "must name the clients when `open` is false", ())
+
+
+@dataclass(frozen=True)
+class Save:
+    """Keep this state before anything else happens."""
+
+    saved: Saved
+
+
+Action = Publish | Save
+
+
+@dataclass
+class _Open:
+    """The open round."""
+
+    step: int
+    since: float
+    clients: int
+    due: frozenset[str] | None  # names; None when nobody can know beforehand
+    updates: dict[str, tuple[npt.NDArray[np.float32], int]]  # by name: decoded, bits of the payload
+    heard: set[str]  # everyone who spoke in this round, with or without an update
+
+
+class Coordinator:
+    """The server's side of the protocol.
+
+    Args:
+        federation: name, first part of all topics.
+        method: what runs.
+        model: a built-in model's description, or a model that every client is given in Python.
+        monitor: where the record goes.
+        rules: how rounds run.
+        seed: of all draws.
+        epoch: start of this process in nanoseconds; later than that of any server before it.
+        saved: continue from this state.
+    """
+
+    def __init__(
+        self,
+        federation: str,
+        method: Method,
+        model: ModelSpec | Model,
+        monitor: Monitor,
+        rules: Rules,
+        seed: int = 0,
+        epoch: int = 1,
+        saved: Saved | None = None,
+    ) -> None:
+        require_name("federation", federation)
+        self.federation, self.method, self.monitor, self.rules = federation, method, monitor, rules
+        self.steered = isinstance(method.participation, NormProportional)
+        self.task = Task.of(method, model, seed, passes=self.steered and rules.pace == "asap")
+        built = model.build() if isinstance(model, ModelSpec) else model
+        self.dim, self.seed, self.epoch = built.dim, seed, epoch
+        self._numbers: dict[str, int] = {name: number for number, name in enumerate(rules.roster)}
+        self._present: set[str] = set()
+        self._silent: dict[str, int] = {}
+        self._reports: list[Report] = []  # since the last round closed
+        self._strays: set[str] = set()  # clients whose report came outside of its round, since then
+        self._guard = Clipping(rules.clip)
+        self._round: _Open | None = None
+        self._last_opened = -math.inf
+        self.step = 0
+        self.params: npt.NDArray[np.float32] = np.asarray(method.server.start(built.initial(seed)))
+        self._state: Any = method.server.init(self.params)
+        self._signal = None if method.steer is None else method.steer.init()
+        self._like = method.compress.message(np.ones(self.dim, np.float32), seed, 1, 0, 1.0)
+        if saved is not None:
+            self._resume(saved)
+        for name, number in self._numbers.items():
+            monitor.client(name, number)
+
+    @property
+    def subscriptions(self) -> tuple[str, ...]:
+        """The topics that a server listens to."""
+        return tuple(f"{self.federation}/{kind}/+" for kind in ("here", "u"))
+
+    @property
+    def finished(self) -> bool:
+        """Whether all rounds are done."""
+        return self.rules.rounds is not None and self.step >= self.rules.rounds * self.method.period
+
+    def connected(self, now: float) -> list[Action]:
+        """The connection to the broker is new: announce the task, and the open round if there is one."""
+        self._present.clear()  # the clients' retained messages come again
+        actions: list[Action] = [self._publish("task", self.task.encode(), retain=True)]
+        if self._round is not None or self.finished:
+            actions.append(self._model())
+        return actions + self.tick(now)
+
+    def receive(self, topic: str, payload: bytes, now: float) -> list[Action]:
+        """A message of a client. Whatever it holds, it is taken, ignored or counted as rejected."""
+        kind, name = split_topic(topic, self.federation)
+        if kind == "here":
+            actions = self._on_presence(name, payload, now)
+        elif kind == "u":
+            self._on_update(name, payload, now)
+            actions = []
+        else:
+            return []
+        return actions + self.tick(now)
+
+    def tick(self, now: float) -> list[Action]:
+        """Close and open rounds as far as time and arrivals allow."""
+        actions: list[Action] = []
+        if self._round is not None and self._complete(self._round, now):
+            actions += self._close(self._round, now)
+        if self._round is None and self._may_open(now):
+            actions += self._open(now)
+        self.monitor.state = self._status()
+        return actions
+
+    def next_tick(self) -> float:
+        """When `tick` is needed if nothing arrives; infinite if never."""
+        if self._round is not None:
+            return self._round.since + self.rules.deadline
+        if self.finished or len(self._present) < self.rules.min_clients or self.rules.pace == "asap":
+            return math.inf
+        return self._last_opened + self.rules.interval
+
+    # Presence ---------------------------------------------------------------------------------------------------
+
+    def _on_presence(self, name: str, payload: bytes, now: float) -> list[Action]:
+        try:
+            require_name("client", name)
+            online = read_json("here", payload).get("online") is True
+        except InputError:
+            self.monitor.reject(name, "malformed")
+            return []
+        if not online:
+            self._present.discard(name)
+            if name in self._numbers:
+                self.monitor.client(name, self._numbers[name]).present = False
+                self.monitor.touch()
+            return []
+        if name not in self._numbers:
+            if not self.rules.open:
+                self.monitor.reject(name, "unknown client")
+                return []
+            self._numbers[name] = len(self._numbers)
+        self._present.add(name)
+        self._silent.pop(name, None)
+        row = self.monitor.client(name, self._numbers[name])
+        row.present, row.last_seen = True, now
+        self.monitor.touch()
+        return [self._publish(f"welcome/{name}", write_json(number=self._numbers[name]))]
+
+    # Updates ----------------------------------------------------------------------------------------------------
+
+    def _on_update(self, name: str, payload: bytes, now: float) -> None:
+        if name not in self._numbers:
+            self.monitor.reject(name, "unknown client")
+            return
+        row = self.monitor.client(name, self._numbers[name])
+        row.last_seen = now
+        try:
+            said, update = UpdateMessage.decode(payload, self.dim)
+        except WireError:
+            self.monitor.reject(name, "malformed")
+            return
+        reason = self._objection(name, said, update)
+        if reason is not None:
+            self.monitor.reject(name, reason)
+            return
+        self._silent.pop(name, None)
+        row.samples += said.report.samples
+        row.loss += said.report.loss
+        row.error += said.report.error
+        self._reports.append(said.report)
+        one = self._round
+        if one is None or said.step != one.step:  # a farewell
+            self._strays.add(name)
+            return
+        one.heard.add(name)
+        if update is not None:
+            row.sent += 1
+            one.updates[name] = (update.dequantize(), 8 * (len(said.frame) - HEADER_BYTES))
+
+    def _objection(self, name: str, said: UpdateMessage, update: Message | None) -> str | None:
+        """Why a well-formed message is not accepted, if so."""
+        one = self._round
+        if update is None:  # a report alone; that of a client which leaves may come in any round
+            known = self._strays if one is None or said.step != one.step else one.heard
+            return "duplicate" if name in known else None
+        if update.dim != self.dim:
+            return "wrong size"
+        if update.client != self._numbers[name]:
+            return "another's name"
+        if one is None or said.step < one.step:
+            return "late"
+        if said.step > one.step:
+            return "from the future"
+        if name in one.heard:
+            return "duplicate"
+        if one.due is not None and name not in one.due:
+            return "not due"
+        same = ("levels", "blocks", "norm_bits", "rotation", "seed")
+        if any(getattr(update, each) != getattr(self._like, each) for each in same):
+            return "other settings"
+        return None
+
+    # Rounds -----------------------------------------------------------------------------------------------------
+
+    def _may_open(self, now: float) -> bool:
+        if self.finished or len(self._present) < self.rules.min_clients:
+            return False
+        return self.rules.pace == "asap" or now >= self._last_opened + self.rules.interval
+
+    def _open(self, now: float) -> list[Action]:
+        step = self.step + self.method.period
+        due = None if self.steered else frozenset(self._due(step))
+        self._round = _Open(step, now, len(self._numbers), due, {}, set())
+        self._last_opened = now
+        return [self._model()]
+
+    def _due(self, step: int) -> Sequence[str]:
+        """Who should send at `step`: every draw follows from seed, step and number."""
+        names = list(self._numbers)
+        active = self.method.participation.active(self.seed, step, np.arange(len(names)), len(names))
+        return [name for name, is_active in zip(names, np.asarray(active), strict=True) if is_active]
+
+    def _complete(self, one: _Open, now: float) -> bool:
+        if now >= one.since + self.rules.deadline:
+            return True
+        if one.due is None and not self.task.passes:
+            return False
+        awaited = self._present if one.due is None else self._present & one.due
+        return all(name in one.heard or self._silent.get(name, 0) >= PATIENCE for name in awaited)
+
+    def _close(self, one: _Open, now: float) -> list[Action]:
+        total, bits = self._sum(one)
+        if one.updates:
+            moved, self._state = self.method.server.apply(self.params, total, one.clients, self._state)
+            self.params = np.asarray(moved, np.float32)
+        if self.method.steer is not None and self._signal is not None:
+            self._signal = self.method.steer.next(
+                self._signal, np.float32(bits), one.step, self.method.period
+            )
+        for name in (one.due or set()) - one.heard:
+            self._silent[name] = self._silent.get(name, 0) + 1
+        self.step, self._round = one.step, None
+        self.monitor.record(self._record(one, bits, now))
+        self._reports.clear()
+        self._strays.clear()
+        actions: list[Action] = [Save(self.saved())]
+        return [*actions, self._model()] if self.finished else actions
+
+    def _sum(self, one: _Open) -> tuple[npt.NDArray[np.float32], int]:
+        """The sum of the updates in the order of numbers, the large ones scaled down; and their bits."""
+        names = sorted(one.updates, key=self._numbers.__getitem__)
+        vectors = [one.updates[name][0] for name in names]
+        factors = self._guard.factors(float(np.linalg.norm(vector)) for vector in vectors)
+        total = np.zeros(self.dim, np.float32)
+        for name, vector, factor in zip(names, vectors, factors, strict=True):
+            if factor < 1:
+                self.monitor.client(name, self._numbers[name]).clipped += 1
+                vector = vector * np.float32(factor)
+            total += vector
+        return total, sum(one.updates[name][1] for name in names)
+
+    def _record(self, one: _Open, bits: int, now: float) -> Round:
+        period, each = self.method.period, self.method.compress.formula_bits(self.dim)
+        signal_bits = 0 if self._signal is None else 32
+        return Round(
+            step=one.step,
+            seconds=now - one.since,
+            clients=one.clients,
+            present=len(self._present),
+            expected=None if one.due is None else len(one.due),
+            senders=len(one.updates),
+            bits_wire=float(bits),
+            bits_formula=float(bits) if math.isnan(each) else len(one.updates) * each,
+            bits_fedogd=32.0 * self.dim * one.clients * period,
+            bits_downlink=32.0 * self.dim + signal_bits,
+            samples=sum(report.samples for report in self._reports),
+            loss=sum(report.loss for report in self._reports),
+            error=sum(report.error for report in self._reports),
+        )
+
+    def _status(self) -> Literal["waiting", "running", "finished"]:
+        if self.finished:
+            return "finished"
+        return "waiting" if self._round is None and len(self._present) < self.rules.min_clients else "running"
+
+    # State ------------------------------------------------------------------------------------------------------
+
+    def saved(self) -> Saved:
+        """Everything that a server which takes over needs."""
+        return Saved(
+            identity=self._identity(),
+            epoch=self.epoch,
+            step=self.step,
+            params=self.params,
+            server=self._state,
+            signal=self._signal,
+            numbers=dict(self._numbers),
+            norms=tuple(self._guard.norms),
+            record=self.monitor.export(),
+        )
+
+    def _identity(self) -> dict[str, Any]:
+        return {
+            "federation": self.federation,
+            "task": self.task.encode().decode(),
+            "server": self.method.describe()["server"],
+        }
+
+    def _resume(self, saved: Saved) -> None:
+        saved.require_same(self._identity())
+        self.epoch = max(self.epoch, saved.epoch + 1)
+        self.step, self.params = saved.step, saved.params
+        self._state, self._signal = saved.restore(self._state, self._signal)
+        roster, self._numbers = self._numbers, dict(saved.numbers)  # numbers never change
+        for name in roster:
+            self._numbers.setdefault(name, len(self._numbers))
+        self._guard.norms.extend(saved.norms)
+        self.monitor.restore(saved.record)
+
+    def _model(self) -> Publish:
+        signal = None if self._signal is None else float(self._signal.value)
+        one = self._round
+        step, clients = (self.step, len(self._numbers)) if one is None else (one.step, one.clients)
+        message = ModelMessage(self.epoch, step, clients, signal, self.params, final=one is None)
+        return self._publish("model", message.encode(), retain=True)
+
+    def _publish(self, kind: str, payload: bytes, retain: bool = False) -> Publish:
+        return Publish(f"{self.federation}/{kind}", payload, retain)

@@ -1,0 +1,242 @@
+"""The seam to the network: connect to an MQTT broker, publish, receive. Nothing else here knows MQTT."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+import ssl
+import struct
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from ofediq.errors import InputError, OFedIQError, extra, require
+from ofediq.federation.messages import Publish
+
+_FATAL = ("certificate", "ssl", "not authori", "bad user name", "identifier rejected", "protocol version")
+
+
+class BrokerError(OFedIQError):
+    """The broker refuses this client or server, or cannot be reached."""
+
+
+class LinkDown(Exception):  # noqa: N818  # a signal to reconnect, not an error that a user sees
+    """The connection is lost."""
+
+
+@dataclass(frozen=True)
+class Broker:
+    """Where the broker is and how to prove who we are.
+
+    Args:
+        address: `mqtts://host:8883` (TLS) or `mqtt://host:1883`, with `user:password@` where the broker wants it.
+        ca: certificate of the authority that signed the broker's; the system's authorities if left out.
+        certificate: ours, for brokers that ask for one.
+        key: its private key.
+        insecure: allow a connection without TLS, on loopback only.
+        keepalive: seconds after which the broker takes a silent connection for dead.
+
+    >>> Broker("mqtts://broker.example").port
+    8883
+    >>> Broker("mqtt://broker.example", insecure=True)
+    Traceback (most recent call last):
+    ofediq.errors.InputError: `address` must be mqtts:// (TLS) unless the broker is on loopback,
+    got 'mqtt://broker.example'
+    """
+
+    address: str
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    insecure: bool = False
+    keepalive: int = 15
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.address)
+        rule = "must look like mqtts://host:port or mqtt://host:port"
+        require(parts.scheme in ("mqtt", "mqtts") and bool(parts.hostname), "address", rule, self.address)
+        try:
+            parts.port  # noqa: B018  # raises where it is not a number
+        except ValueError:
+            raise InputError(f"`address` {rule}, got {self.address!r}") from None
+        if not self.secure:
+            loopback = is_loopback(self.host)
+            shown = f"{parts.scheme}://{parts.hostname}"  # no password in a message
+            require(loopback, "address", "must be mqtts:// (TLS) unless the broker is on loopback", shown)
+            require(self.insecure, "address", "must be mqtts:// (TLS) unless `insecure` is set", shown)
+        for name in ("ca", "certificate", "key"):
+            path = getattr(self, name)
+            if path is not None:
+                require(Path(path).is_file(), name, "must be a file that exists", str(path))
+        require(
+            (self.certificate is None) == (self.key is None), "key", "must go with `certificate`", self.key
+        )
+
+    @property
+    def secure(self) -> bool:
+        """Whether the connection is encrypted."""
+        return urlsplit(self.address).scheme == "mqtts"
+
+    @property
+    def host(self) -> str:
+        """The broker's host."""
+        return str(urlsplit(self.address).hostname)
+
+    @property
+    def port(self) -> int:
+        """Its port."""
+        return urlsplit(self.address).port or (8883 if self.secure else 1883)
+
+    @property
+    def login(self) -> dict[str, str]:
+        """User name and password in the address, if any."""
+        parts = urlsplit(self.address)
+        found = {"username": parts.username, "password": parts.password}
+        return {key: unquote(value) for key, value in found.items() if value is not None}
+
+    def tls(self) -> ssl.SSLContext | None:
+        """The TLS settings: the broker's certificate and host name are always checked."""
+        if not self.secure:
+            return None
+        context = ssl.create_default_context(cafile=self.ca)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if self.certificate is not None:
+            try:
+                context.load_cert_chain(self.certificate, self.key)
+            except (ssl.SSLError, OSError) as error:
+                raise BrokerError(f"cannot use certificate {self.certificate}: {error}") from None
+        return context
+
+
+class Link(Protocol):
+    """An open connection."""
+
+    async def publish(self, message: Publish) -> None:
+        """Send, and wait until the broker has it. Raises `LinkDown`."""
+
+    async def receive(self, timeout: float | None = None) -> tuple[str, bytes] | None:
+        """The next message (topic, payload), or None after `timeout` seconds. Raises `LinkDown`."""
+
+    def traffic(self) -> tuple[int, int]:
+        """Bytes received and sent on the socket so far, everything included; zeros where the system hides it."""
+
+
+class MqttLink:
+    """A connection to an MQTT broker, by aiomqtt. Made by `connect`."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._inbox: asyncio.Queue[tuple[str, bytes] | None] = asyncio.Queue()
+        self._pump = asyncio.create_task(self._read())
+
+    async def publish(self, message: Publish) -> None:
+        """Send, and wait until the broker has it."""
+        error = extra("aiomqtt", "federation").MqttError
+        try:
+            await self._client.publish(
+                message.topic, message.payload, qos=1, retain=message.retain, timeout=30
+            )
+        except (error, OSError) as cause:
+            raise LinkDown(str(cause)) from None
+
+    async def receive(self, timeout: float | None = None) -> tuple[str, bytes] | None:
+        """The next message, or None after `timeout` seconds."""
+        try:
+            item = await asyncio.wait_for(self._inbox.get(), timeout)
+        except TimeoutError:
+            return None
+        if item is None:
+            raise LinkDown("the broker closed the connection")
+        return item
+
+    def traffic(self) -> tuple[int, int]:
+        """Bytes received and sent on the socket so far."""
+        return _socket_bytes(self._client._client.socket())
+
+    async def close(self) -> None:
+        """Stop reading."""
+        self._pump.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._pump
+
+    async def _read(self) -> None:
+        error = extra("aiomqtt", "federation").MqttError
+        try:
+            async for message in self._client.messages:
+                payload = message.payload
+                self._inbox.put_nowait((str(message.topic), payload if isinstance(payload, bytes) else b""))
+        except (error, OSError):
+            pass
+        self._inbox.put_nowait(None)
+
+
+@contextlib.asynccontextmanager
+async def connect(
+    broker: Broker, name: str, subscriptions: Iterable[str], will: Publish | None = None
+) -> AsyncIterator[MqttLink]:
+    """Connect as `name`, with a last `will` that the broker publishes when we vanish, and subscribe.
+
+    Raises `LinkDown` if the broker cannot be reached now, `BrokerError` if trying again is pointless.
+    """
+    aiomqtt = extra("aiomqtt", "federation")
+    client = aiomqtt.Client(
+        broker.host,
+        broker.port,
+        identifier=name,
+        clean_session=True,  # a persistent session would replay every model that was missed
+        keepalive=broker.keepalive,
+        tls_context=broker.tls(),
+        timeout=10,
+        will=None if will is None else aiomqtt.Will(will.topic, will.payload, qos=1, retain=will.retain),
+        socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
+        **broker.login,
+    )
+    try:
+        await client.__aenter__()
+    except aiomqtt.MqttError as error:
+        reason = str(error)
+        if any(word in reason.lower() for word in _FATAL):
+            raise BrokerError(f"broker {broker.host}:{broker.port} refuses {name!r}: {reason}") from None
+        raise LinkDown(reason) from None
+    link = MqttLink(client)
+    try:
+        for topic in subscriptions:
+            await client.subscribe(topic, qos=1)
+        yield link
+    except aiomqtt.MqttError as error:
+        raise LinkDown(str(error)) from None
+    finally:
+        await link.close()
+        with contextlib.suppress(aiomqtt.MqttError, OSError):
+            await client.__aexit__(None, None, None)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` is this machine.
+
+    >>> is_loopback("localhost"), is_loopback("127.0.0.1"), is_loopback("192.168.0.7")
+    (True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _socket_bytes(connection: Any) -> tuple[int, int]:
+    """(received, sent) by the kernel's own count, where there is one: Linux's TCP_INFO."""
+    option = getattr(socket, "TCP_INFO", None)
+    if option is None or connection is None:
+        return 0, 0
+    try:
+        info = connection.getsockopt(socket.IPPROTO_TCP, option, 136)
+        sent, received = struct.unpack_from("=QQ", info, 120)
+    except (OSError, struct.error):
+        return 0, 0
+    return int(received), int(sent)

@@ -1,0 +1,208 @@
+"""The protocol without a network: the same models as the simulator, whatever happens to the messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ofediq import methods, models
+from ofediq.federation.coordinator import Coordinator, Rules
+from ofediq.federation.messages import Publish
+from ofediq.federation.monitor import Monitor
+from ofediq.federation.task import ModelSpec
+from ofediq.methods import Method
+from ofediq.simulation.reference import reference
+from ofediq.streams import Stream, load, partition
+from tests.federation.network import FEDERATION, Network
+
+CLIENTS, STEPS = 12, 24
+SPEC = ModelSpec("softmax", (8, 8), "classification", classes=10)
+METHODS = {
+    "raw": methods.fedogd(0.1),
+    "sampled": methods.ofedavg(0.3, 0.1),
+    "packed": methods.ofediq(0.3, 3, 14, 1, 0.1),
+    "entropy": methods.ofediq(0.3, 3, 14, 1, 0.1, "paper", "entropy"),
+    "rotated": methods.method(
+        methods.local_ogd(0.1),
+        methods.descend(0.1),
+        participation=methods.bernoulli(0.5),
+        compress=methods.rotate(2),
+    ),
+    "windows": methods.fedomd(4, 0.1),
+    "quantised windows": methods.ofediq(0.5, 7, 3, 4, 0.1),
+    "authors": methods.ofediq(0.3, 3, 14, 1, 0.01, "authors"),
+    "steered": methods.ofedgrid(0.05 * 32 * 650 * CLIENTS, STEPS, 0.1),
+    "coin": methods.with_server(methods.ofedavg(0.3), methods.coin()),
+}
+
+
+@pytest.fixture(scope="module")
+def stream() -> Stream:
+    return partition(load("digits"), clients=CLIENTS, steps=STEPS, seed=3)
+
+
+def coordinator(method: Method, period_steps: int = STEPS, saved: Any = None, **rules: Any) -> Coordinator:
+    chosen: dict[str, Any] = {
+        "roster": tuple(f"c{k}" for k in range(CLIENTS)),
+        "rounds": period_steps // method.period,
+        "min_clients": CLIENTS,
+        "clip": None,
+        **rules,
+    }
+    monitor = Monitor(FEDERATION, "classification", {})
+    return Coordinator(FEDERATION, method, SPEC, monitor, Rules(**chosen), seed=5, saved=saved)
+
+
+def expected(method: Method, stream: Stream) -> Any:
+    return reference(method, stream, models.softmax(64, 10), seed=5)
+
+
+@pytest.mark.parametrize("key", METHODS)
+def test_it_gives_the_simulators_model_and_bits(key: str, stream: Stream) -> None:
+    server = coordinator(METHODS[key])
+    network = Network(server, stream)
+    network.start()
+    network.run()
+    wanted = expected(METHODS[key], stream)
+    np.testing.assert_allclose(server.params, wanted.params, rtol=1e-5, atol=1e-6)
+    totals = server.monitor.totals()
+    assert totals["bits_wire"] == wanted.bits_wire.sum()
+    assert totals["updates"] == wanted.senders.sum()
+    assert server.finished
+    assert totals["rejected"] == {}
+
+
+def test_predictions_are_counted_once_each(stream: Stream) -> None:
+    server = coordinator(METHODS["packed"])
+    network = Network(server, stream)
+    network.start()
+    network.run()
+    for name, learner in network.learners.items():
+        for one in learner.farewell():
+            server.receive(one.topic, one.payload, network.now)
+        assert server.monitor.client(name, 0).samples == STEPS
+    error = sum(row.error for row in server.monitor.rows())
+    assert error == pytest.approx(expected(METHODS["packed"], stream).error.sum())
+
+
+@pytest.mark.parametrize("key", ["packed", "windows", "steered"])
+def test_repeated_messages_change_nothing(key: str, stream: Stream) -> None:
+    server = coordinator(METHODS[key])
+    network = Network(server, stream)
+    earlier: list[Publish] = []
+
+    def twice(name: str, one: Publish) -> list[Publish]:
+        earlier.append(one)
+        stale = [earlier[network.random.randrange(len(earlier))]]
+        return [one, one, *stale]
+
+    network.tamper = twice
+    network.start()
+    network.run()
+    np.testing.assert_allclose(server.params, expected(METHODS[key], stream).params, rtol=1e-5, atol=1e-6)
+    assert server.monitor.rejected["duplicate"] + server.monitor.rejected["late"] > 0
+
+
+def test_the_order_of_arrival_changes_nothing(stream: Stream) -> None:
+    models_seen = []
+    for seed in range(3):
+        server = coordinator(METHODS["packed"])
+        network = Network(server, stream, seed=seed, shuffle=seed > 0)
+        held: list[Publish] = []
+
+        def shuffled(
+            name: str, one: Publish, held: list[Publish] = held, network: Network = network
+        ) -> list[Publish]:
+            held.append(one)
+            if network.random.random() < 0.5:
+                return []  # delayed until another client speaks
+            network.random.shuffle(held)
+            out = held[:]
+            held.clear()
+            return out
+
+        network.tamper = shuffled if seed else network.tamper
+        network.start()
+        for _ in range(200):
+            network.run()
+            if server.finished:
+                break
+        models_seen.append((server.params, server.monitor.totals()["updates"]))
+    # A delayed update may miss its deadline; if none did, the models agree bit for bit.
+    full = [params for params, updates in models_seen if updates == models_seen[0][1]]
+    for params in full:
+        assert np.array_equal(params, full[0])
+
+
+def test_a_restarted_server_loses_and_repeats_no_round(stream: Stream) -> None:
+    method = METHODS["quantised windows"]
+    first = coordinator(method)
+    network = Network(first, stream)
+    network.start()
+    network.run(limit=CLIENTS * 5 + 7)  # stop in the middle of a round
+    assert network.saved is not None
+    assert not first.finished
+    second = coordinator(method, saved=network.saved)
+    network.coordinator = second
+    network.queue.clear()  # what was under way is gone
+    network.act(second.connected(network.now))
+    for name in network.learners:
+        network.arrive(name)
+    network.run()
+    assert second.finished
+    np.testing.assert_allclose(second.params, expected(method, stream).params, rtol=1e-5, atol=1e-6)
+    assert second.monitor.totals()["rounds"] == STEPS // method.period
+    assert second.monitor.totals()["updates"] == expected(method, stream).senders.sum()
+
+
+def test_a_client_that_is_gone_is_not_waited_for(stream: Stream) -> None:
+    server = coordinator(METHODS["raw"], min_clients=1)
+    network = Network(server, stream)
+    network.start()
+    network.leave("c3")
+    del network.learners["c3"]
+    network.run()
+    assert server.finished
+    assert network.now == 0.0  # no deadline was needed
+    assert server.monitor.totals()["updates"] <= STEPS * CLIENTS - STEPS + 1
+
+
+def test_a_silent_client_costs_only_a_few_deadlines(stream: Stream) -> None:
+    server = coordinator(METHODS["raw"], deadline=10.0)
+    network = Network(server, stream)
+    network.tamper = lambda name, one: [] if name == "c3" else [one]
+    network.start()
+    network.run()
+    assert server.finished
+    assert network.now == pytest.approx(30.0)
+
+
+def test_late_joiners_start_from_the_retained_model_and_count_from_the_next_round(stream: Stream) -> None:
+    server = coordinator(METHODS["raw"], roster=(), min_clients=2)
+    network = Network(server, stream)
+    everyone = dict(network.learners)
+    network.learners = {name: everyone[name] for name in ("c0", "c1")}
+    network.start()
+    network.run(limit=20)
+    assert 0 < server.step < STEPS
+    for name in sorted(everyone, key=lambda name: int(name[1:])):
+        if name not in network.learners:
+            network.learners[name] = everyone[name]
+            network.arrive(name)
+    network.run()
+    assert server.finished
+    assert all(row.sent > 0 for row in server.monitor.rows())
+    assert len(server.monitor.rows()) == CLIENTS
+
+
+def test_rounds_keep_an_interval(stream: Stream) -> None:
+    server = coordinator(METHODS["packed"], pace="interval", interval=2.0, deadline=2.0)
+    network = Network(server, stream)
+    network.start()
+    network.run()
+    assert network.now == pytest.approx(2.0 * (STEPS - 1))
+    np.testing.assert_allclose(
+        server.params, expected(METHODS["packed"], stream).params, rtol=1e-5, atol=1e-6
+    )
