@@ -1,0 +1,123 @@
+"""`page`: the live page of a federation, its data and its metrics, behind addresses."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from ofediq.dashboard.access import Guard, Key
+from ofediq.dashboard.assets import own_files, page_html, plotly
+from ofediq.dashboard.feed import events, to_json
+from ofediq.dashboard.metrics import CONTENT_TYPE, exposition
+from ofediq.dashboard.planning import plan_for
+from ofediq.errors import InputError
+from ofediq.federation.monitor import Monitor
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+_OPEN = frozenset({"/health"})  # to load balancers and service managers
+
+
+def page(monitor: Monitor, *, token: str | None = None, log: logging.Logger | None = None) -> Starlette:
+    """The web application of one federation. It only reads.
+
+    | address | answer |
+    |---|---|
+    | `/` | the page |
+    | `/events` | what the page shows, as server-sent events |
+    | `/snapshot.json` | everything, once |
+    | `/metrics` | Prometheus text |
+    | `/health` | 200, or 503 with the problems |
+    | `/plan.json?budget=0.01` | parameters that fit a budget, also with `method=paper` or `measured` |
+
+    Args:
+        monitor: the record of the federation. It is read in the event loop that the application runs in, which has
+            to be the one that writes it.
+        token: what readers have to know, everywhere but at `/health`; None for a page on loopback.
+        log: where refused requests are noted; `ofediq.dashboard` by default.
+
+    >>> app = page(Monitor("greenhouse", "classification", {"dim": 650}))
+    >>> sorted(route.path for route in app.routes)[:3]
+    ['/', '/events', '/health']
+    """
+    log = log or logging.getLogger("ofediq.dashboard")
+    views = _Views(monitor, None if token is None else Key(token))
+    app = Starlette(
+        routes=[
+            Route("/", views.home),
+            Route("/events", views.events),
+            Route("/snapshot.json", views.snapshot),
+            Route("/metrics", views.metrics),
+            Route("/health", views.health),
+            Route("/plan.json", views.plan),
+            Route("/static/plotly.js", views.chart_script),
+            Route("/static/{name}", views.own_file),
+        ],
+        middleware=[Middleware(Guard, token=token, log=log, open_paths=_OPEN)],
+    )
+    app.state.closing = views.closing
+    app.state.has_token = token is not None
+    return app
+
+
+class _Views:
+    """What each address answers."""
+
+    def __init__(self, monitor: Monitor, key: Key | None) -> None:
+        self._monitor, self._key = monitor, key
+        self.closing = asyncio.Event()
+
+    async def home(self, request: Request) -> Response:
+        # In a thread, like the chart script below: reading and packing plotly takes half a second the first time.
+        return HTMLResponse(await run_in_threadpool(page_html))
+
+    async def events(self, request: Request) -> Response:
+        headers = {"X-Accel-Buffering": "no"}  # nginx would hold the events back
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream", headers=headers)
+        news = events(self._monitor, self.closing)
+        return StreamingResponse(news, media_type="text/event-stream", headers=headers)
+
+    async def snapshot(self, request: Request) -> Response:
+        return _json(self._monitor.snapshot())
+
+    async def metrics(self, request: Request) -> Response:
+        return Response(exposition(self._monitor), headers={"Content-Type": CONTENT_TYPE})
+
+    async def health(self, request: Request) -> Response:
+        monitor = self._monitor
+        # Sentences may name paths and hosts; who has no token gets to know what kind of thing is wrong.
+        tell = self._key is None or self._key.known(request)
+        problems = [sentence if tell else kind for kind, sentence in monitor.problems.items()]
+        status = {"healthy": not problems, "state": monitor.state, "step": monitor.step, "problems": problems}
+        return _json(status, 503 if problems else 200)
+
+    async def plan(self, request: Request) -> Response:
+        asked = request.query_params
+        try:
+            found = await run_in_threadpool(
+                plan_for, self._monitor, asked.get("budget"), asked.get("method", "exact")
+            )
+        except InputError as error:
+            return _json({"error": str(error)}, 400)
+        return _json(found)
+
+    async def chart_script(self, request: Request) -> Response:
+        asset, _ = await run_in_threadpool(plotly)
+        return asset.answer(request)
+
+    async def own_file(self, request: Request) -> Response:
+        asset = own_files().get(request.path_params["name"])
+        return PlainTextResponse("There is no such file.\n", 404) if asset is None else asset.answer(request)
+
+
+def _json(data: object, status: int = 200) -> Response:
+    return Response(to_json(data), status, media_type="application/json")

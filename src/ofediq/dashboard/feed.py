@@ -1,0 +1,149 @@
+"""What the page is told: once everything, then only what is new, as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from ofediq.federation.monitor import Monitor
+
+INTERVAL = 0.25
+"""Seconds between two updates, at least."""
+
+HEARTBEAT = 5.0
+"""Seconds of silence after which a sign of life is sent."""
+
+RETRY = 1000
+"""Milliseconds that a browser waits before it connects again."""
+
+Message = dict[str, Any]
+
+
+class Feed:
+    """What one reader knows already, and so what is news to it.
+
+    The history travels as columns, which are half as long as points, and only its new end; clients travel when
+    something about them changed.
+
+    >>> monitor = Monitor("greenhouse", "classification", {"dim": 650})
+    >>> monitor.client("c0", 0).sent = 3
+    >>> feed = Feed(monitor)
+    >>> feed.everything()["clients"][0]["sent"]
+    3
+    >>> feed.news()["clients"]
+    []
+    """
+
+    def __init__(self, monitor: Monitor) -> None:
+        self._monitor = monitor
+        self._rows: dict[str, Message] = {}
+        self._spacing = 1
+        self._points = 0
+
+    def everything(self) -> Message:
+        """The whole snapshot."""
+        return self._tell(self._monitor.snapshot(), known=0)
+
+    def news(self) -> Message:
+        """The snapshot with the clients that changed and the points that came since the last call.
+
+        When the history was thinned in between, it is told from its beginning: `since` says which point is first.
+        """
+        now = self._monitor.snapshot()
+        known = self._points if now["spacing"] == self._spacing else 0
+        before = self._rows
+        message = self._tell(now, known)
+        message["clients"] = [row for row in message["clients"] if before.get(row["name"]) != row]
+        return message
+
+    def _tell(self, snapshot: Message, known: int) -> Message:
+        points = snapshot["history"]
+        known = min(known, len(points))
+        self._rows = {row["name"]: row for row in snapshot["clients"]}
+        self._points, self._spacing = len(points), snapshot["spacing"]
+        return snapshot | {"history": columns(points[known:]), "since": known}
+
+
+def columns(points: Sequence[dict[str, float]]) -> dict[str, list[float]]:
+    """Points with the same names, as one list per name.
+
+    >>> columns([{"step": 1, "senders": 2}, {"step": 2, "senders": 0}])
+    {'step': [1, 2], 'senders': [2, 0]}
+    """
+    return {name: [point[name] for point in points] for name in (points[0] if points else ())}
+
+
+async def events(
+    monitor: Monitor, closing: asyncio.Event, *, interval: float = INTERVAL, heartbeat: float = HEARTBEAT
+) -> AsyncIterator[bytes]:
+    """Server-sent events for one reader, until `closing` is set.
+
+    `snapshot` first, then `update` whenever something changed, at most one per `interval` seconds; `alive` after
+    `heartbeat` seconds without news, behind a comment that keeps middlemen from hanging up.
+    """
+    feed = Feed(monitor)
+    seen = monitor.version
+    yield f"retry: {RETRY}\n".encode() + event("snapshot", feed.everything())
+    while not closing.is_set():
+        if await _news(monitor, seen, closing, heartbeat):
+            seen = monitor.version
+            yield event("update", feed.news())
+        elif not closing.is_set():
+            yield b": heartbeat\n" + event("alive", {"now": time.time()})
+        await _pause(closing, interval)
+
+
+def event(name: str, data: Message) -> bytes:
+    r"""One server-sent event.
+
+    >>> event("alive", {"now": 1.5})
+    b'event: alive\ndata: {"now":1.5}\n\n'
+    """
+    return f"event: {name}\ndata: {to_json(data)}\n\n".encode()
+
+
+def to_json(data: Any) -> str:
+    """Compact JSON that every browser reads: numbers that are not finite become null, unknown things their text.
+
+    >>> to_json({"loss": float("nan"), "rate": 0.1})
+    '{"loss":null,"rate":0.1}'
+    """
+    try:
+        return json.dumps(data, separators=(",", ":"), allow_nan=False, default=_plain)
+    except ValueError:  # the rare case pays for the second pass
+        return json.dumps(_finite(data), separators=(",", ":"), allow_nan=False, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy number or array as Python's; anything else as text."""
+    return _finite(value.tolist()) if hasattr(value, "tolist") else str(value)
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: _finite(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+async def _news(monitor: Monitor, seen: int, closing: asyncio.Event, patience: float) -> bool:
+    """Wait for something newer than `seen`; False when patience or the server ends first."""
+    waits = [asyncio.ensure_future(monitor.changed(seen)), asyncio.ensure_future(closing.wait())]
+    try:
+        done, _ = await asyncio.wait(waits, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    return waits[0] in done and not closing.is_set()
+
+
+async def _pause(closing: asyncio.Event, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(closing.wait(), seconds)
+    except TimeoutError:
+        return

@@ -1,0 +1,100 @@
+"""`serve_page`: a web server inside the caller's event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+from collections.abc import AsyncIterator, Iterator
+
+import uvicorn
+from starlette.applications import Starlette
+
+from ofediq.dashboard.access import is_loopback
+from ofediq.errors import InputError, require_integer
+
+_GRACE = 2  # seconds that open requests get at the end; event streams end by themselves
+_WILDCARDS = ("0.0.0.0", "::")
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: signals belong to the federation's server."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serve_page(app: Starlette, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
+    """Serve an application made by `page` until the block ends; gives its address, as http://127.0.0.1:8080/.
+
+    Args:
+        app: the application.
+        host: where to listen. Without a token only loopback is allowed.
+        port: 0 for any free one.
+
+    >>> from ofediq.dashboard import page
+    >>> from ofediq.federation.monitor import Monitor
+    >>> async def tour() -> str:
+    ...     async with serve_page(page(Monitor("greenhouse", "classification", {}))) as address:
+    ...         return address
+    >>> asyncio.run(tour())
+    'http://127.0.0.1:...'
+    """
+    listener = _listen(host, require_integer("port", port, 0, 65535), bool(app.state.has_token))
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        log_level="warning",
+        access_log=False,  # addresses may hold the token
+        lifespan="off",
+        http="h11",
+        ws="none",
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE,
+    )
+    app.state.closing.clear()
+    server = _Server(config)
+    running = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        while not server.started:
+            if running.done():
+                running.result()
+            await asyncio.sleep(0.01)
+        yield _address(listener)
+    finally:
+        app.state.closing.set()  # open event streams end now
+        server.should_exit = True
+        await running
+        listener.close()
+
+
+def _listen(host: str, port: int, has_token: bool) -> socket.socket:
+    """A listening socket, or one sentence that says why not."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        raise InputError(f"`host` must be a name or address of this machine, got {host!r}") from None
+    family, _, _, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
+    if not (has_token or is_loopback(str(address[0]))):
+        raise InputError(f"`host` must be a loopback address when the page has no token, got {host!r}")
+    try:
+        return socket.create_server(address, family=family)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise InputError(
+                f"`port` must be free, got {port}, which another program uses on {host}"
+            ) from None
+        raise InputError(
+            f"`host` and `port` must be free for this user to listen on, got {host!r} and {port} ({error.strerror})"
+        ) from None
+
+
+def _address(listener: socket.socket) -> str:
+    """Where a browser on this machine finds the page."""
+    host, port = listener.getsockname()[:2]
+    if host in _WILDCARDS:
+        host = "127.0.0.1" if listener.family == socket.AF_INET else "::1"
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"

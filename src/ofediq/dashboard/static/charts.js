@@ -1,0 +1,133 @@
+// The four curves, drawn by plotly, each with a sentence that says the same.
+
+import { last, movingMean, runningMean, thinned, windowFor } from "./curves.js";
+import * as format from "./format.js";
+
+const CONFIG = { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: false, showTips: false };
+const HOVER = "%{text}<extra></extra>";
+
+export function draw(state) {
+  if (!window.Plotly) return false; // the script is large, and comes after the numbers
+  const look = colours();
+  const { history } = state;
+  drawScore(state, history, look);
+  drawBits(history, look);
+  drawSenders(history, look);
+  drawSeconds(history, look);
+  return true;
+}
+
+function drawScore(state, history, look) {
+  const steps = history.step ?? [];
+  const isAccuracy = state.task === "classification";
+  const window = windowFor(history);
+  const shown = (error) => (error == null || !isAccuracy ? error : 1 - error);
+  const text = (value) => (isAccuracy ? format.percent(value) : format.number(value));
+  const moving = movingMean(history, "error", window).map(shown);
+  const running = runningMean(history, "error").map(shown);
+  const name = isAccuracy ? "Accuracy" : "MSE";
+  plot("score-chart", [
+    line(steps, running, running.map((y) => `${text(y)} since the start`), { color: look.soft, width: 1.5, dash: "dash" }),
+    line(steps, moving, moving.map((y) => `${text(y)} of the last ${format.count(window)}`), { color: look.ours, width: 2.5 }),
+  ], isAccuracy ? accuracyAxis(moving, running) : errorAxis(moving, running), look);
+  document.getElementById("score-key").textContent = `last ${format.count(window)} predictions`;
+  const best = moving.filter((value) => value != null);
+  describe("score-text", steps, () =>
+    `${name} over the last ${format.count(window)} predictions: ${text(best[0])} at first, ${text(last(best))} at step ` +
+    `${format.count(last(steps))}; ${text(last(running))} over all of them.`);
+}
+
+function drawBits(history, look) {
+  const steps = history.step ?? [];
+  const ours = (history.bits_wire ?? []).map((bits) => bits / 8 || null);
+  const theirs = (history.bits_fedogd ?? []).map((bits) => bits / 8 || null);
+  plot("bits-chart", [
+    line(steps, theirs, theirs.map((y) => `${format.bytes(y)} by FedOGD`), { color: look.fedogd, width: 2 }),
+    line(steps, ours, ours.map((y) => `${format.bytes(y)} sent`), { color: look.ours, width: 2.5 }),
+  ], byteAxis([...ours, ...theirs]), look);
+  describe("bits-text", steps, () =>
+    `Uplink up to step ${format.count(last(steps))}: ${format.bytes(last(ours))} sent, ` +
+    `${format.bytes(last(theirs))} by FedOGD. Logarithmic axis.`);
+}
+
+function drawSenders(history, look) {
+  const arrived = thinned(history.step ?? [], history.senders ?? []);
+  const due = (history.expected ?? []).map((expected, index) => Math.max(0, expected - history.senders[index]));
+  const missed = thinned(history.step ?? [], due);
+  plot("senders-chart", [
+    bars(arrived, (y) => `${format.number(y)} arrived`, look.ours),
+    bars(missed, (y) => `${format.number(y)} missed`, look.missed),
+  ], { rangemode: "tozero", nticks: 5 }, look);
+  describe("senders-text", arrived.x, () =>
+    `Senders per round: ${format.number(last(arrived.y))} at last, and ${format.number(last(missed.y))} that did not come.`);
+}
+
+function drawSeconds(history, look) {
+  const { x, y } = thinned(history.step ?? [], history.seconds ?? []);
+  const unit = Math.max(0, ...y) < 1 ? { factor: 1000, name: " ms" } : { factor: 1, name: " s" };
+  const traces = [line(x, y.map((value) => unit.factor * value), y.map(format.seconds), { color: look.ours, width: 2 })];
+  plot("seconds-chart", traces, { rangemode: "tozero", nticks: 5, ticksuffix: unit.name }, look);
+  describe("seconds-text", x, () => `A round takes ${format.seconds(last(y))} at last, at most ${format.seconds(Math.max(...y))}.`);
+}
+
+function line(x, y, text, pen) {
+  return { type: "scatter", mode: x.length < 2 ? "markers" : "lines", x, y, text, line: pen, marker: { color: pen.color }, hovertemplate: HOVER };
+}
+
+function bars({ x, y }, label, color) {
+  return { type: "bar", x, y, text: y.map(label), textposition: "none", marker: { color, line: { width: 0 } }, hovertemplate: HOVER };
+}
+
+function plot(id, traces, yaxis, look) {
+  const axis = { color: look.soft, gridcolor: look.grid, linecolor: look.line, zeroline: false, fixedrange: true, automargin: true };
+  const layout = {
+    margin: { l: 48, r: 8, t: 12, b: 36 },
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { family: look.font, size: 12, color: look.soft },
+    hoverlabel: { bgcolor: look.card, bordercolor: look.line, font: { family: look.font, size: 12, color: look.text } },
+    showlegend: false,
+    barmode: "stack",
+    bargap: 0.25,
+    hovermode: "x",
+    dragmode: false, // a finger on a chart scrolls the page
+    xaxis: { ...axis, showgrid: false, showline: true, nticks: 6, title: { text: "step", standoff: 4 }, tickformat: ",d", hoverformat: ",d" },
+    yaxis: { ...axis, ...yaxis },
+  };
+  window.Plotly.react(id, traces, layout, CONFIG);
+}
+
+function accuracyAxis(...curves) {
+  const lowest = Math.min(1, ...curves.flat().filter((value) => value != null));
+  const floor = lowest >= 0.8 ? 0.8 : lowest >= 0.5 ? 0.5 : 0;
+  return { range: [floor, 1], tickformat: ".0%", nticks: 6 };
+}
+
+function errorAxis(...curves) {
+  const values = curves.flat().filter((value) => value > 0);
+  return Math.max(...values) > 30 * Math.min(...values) ? { type: "log", nticks: 5 } : { rangemode: "tozero", nticks: 5 };
+}
+
+function byteAxis(values) {
+  const powers = values.filter((value) => value > 0).map(Math.log10);
+  if (!powers.length) return { type: "log", range: [3, 6], tickvals: [] };
+  const low = Math.floor(Math.min(...powers));
+  const high = Math.max(low + 1, Math.max(...powers) + 0.15);
+  const stride = Math.ceil((high - low) / 6);
+  const ticks = [];
+  for (let power = low; power <= high; power += stride) ticks.push(10 ** power);
+  return { type: "log", range: [low, high], tickvals: ticks, ticktext: ticks.map(format.bytes) };
+}
+
+function describe(id, steps, sentence) {
+  document.getElementById(id).textContent = steps.length ? sentence() : "No rounds yet.";
+}
+
+function colours() {
+  const style = getComputedStyle(document.documentElement);
+  const look = { font: getComputedStyle(document.body).fontFamily };
+  for (const name of ["ours", "fedogd", "missed", "text", "soft", "line", "grid", "card"]) {
+    look[name] = style.getPropertyValue(`--${name}`).trim();
+  }
+  return look;
+}
