@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.codec import HEADER_BYTES, Message
-from ofediq.errors import InputError, WireError, require, require_choice, require_integer, require_positive
-from ofediq.federation.defence import CLIP, Clipping
+from ofediq.errors import InputError, WireError
+from ofediq.federation.defence import Clipping
 from ofediq.federation.messages import (
     ModelMessage,
     Publish,
@@ -30,52 +30,15 @@ from ofediq.federation.messages import (
 )
 from ofediq.federation.monitor import Monitor, Round
 from ofediq.federation.names import require_name
+from ofediq.federation.rules import Rules
 from ofediq.federation.saved import Saved
 from ofediq.federation.task import ModelSpec, Task
 from ofediq.methods import Method
 from ofediq.methods.participation import NormProportional
 from ofediq.models import Model
 
-Pace = Literal["asap", "interval"]
 PATIENCE = 3
 """After so many due rounds in a row without a word a client is not waited for, until it is heard again."""
-
-
-@dataclass(frozen=True)
-class Rules:
-    """How rounds run.
-
-    Attributes:
-        pace: `asap`: the next round opens as soon as one closes. `interval`: every `interval` seconds.
-        interval: seconds between openings, for that pace.
-        deadline: seconds after which a round closes without those who are missing.
-        min_clients: no round opens with fewer clients connected.
-        rounds: end after so many; None for no end.
-        roster: clients that may take part, numbered in this order.
-        open: whether others may register as well.
-        clip: limit for large updates in running medians; None for none.
-    """
-
-    pace: Pace = "asap"
-    interval: float = 1.0
-    deadline: float = 10.0
-    min_clients: int = 1
-    rounds: int | None = None
-    roster: tuple[str, ...] = ()
-    open: bool = True
-    clip: float | None = CLIP
-
-    def __post_init__(self) -> None:
-        require_choice("pace", self.pace, ("asap", "interval"))
-        require_positive("interval", self.interval)
-        require_positive("deadline", self.deadline)
-        require_integer("min_clients", self.min_clients, 1)
-        if self.rounds is not None:
-            require_integer("rounds", self.rounds, 1)
-        for name in self.roster:
-            require_name("roster", name)
-        require(len(set(self.roster)) == len(self.roster), "roster", "must not repeat a name", self.roster)
-        require(self.open or len(self.roster) > 0, "roster", "must name the clients when `open` is false", ())
 
 
 @dataclass(frozen=True)
@@ -158,6 +121,11 @@ class Coordinator:
     def finished(self) -> bool:
         """Whether all rounds are done."""
         return self.rules.rounds is not None and self.step >= self.rules.rounds * self.method.period
+
+    @property
+    def anyone_present(self) -> bool:
+        """Whether a client is connected."""
+        return bool(self._present)
 
     def connected(self, now: float) -> list[Action]:
         """The connection to the broker is new: announce the task, and the open round if there is one."""

@@ -7,6 +7,8 @@ import contextlib
 import logging
 import random
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
 
 from ofediq.errors import InputError
 from ofediq.federation.learner import Learner
@@ -40,6 +42,7 @@ class Session:
         broker: where to connect.
         feed: called after every message; may give the learner samples, and returns what to publish.
         patience: seconds to wait for the broker before the first connection; None for ever.
+        lock: held while the learner is used, where another thread uses it as well.
     """
 
     def __init__(
@@ -48,7 +51,9 @@ class Session:
         broker: Broker,
         feed: Callable[[], list[Publish]],
         patience: float | None = None,
+        lock: AbstractContextManager[Any] | None = None,
     ) -> None:
+        self._lock = contextlib.nullcontext() if lock is None else lock
         self.learner, self.broker, self.feed, self.patience = learner, broker, feed, patience
         self.received = self.sent = 0  # bytes on sockets that are closed by now
         self._outbox: asyncio.Queue[Publish] = asyncio.Queue()
@@ -83,8 +88,6 @@ class Session:
                 if give_up is not None and self.received == 0 and loop.time() > give_up:
                     where = f"{self.broker.host}:{self.broker.port}"
                     raise BrokerError(f"cannot reach the broker at {where}: {reason}") from None
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._stop.wait(), 0.001)
                 if not self._stop.is_set():
                     await backoff.wait()
 
@@ -126,13 +129,13 @@ class Session:
             if item is None:
                 continue
             kind, _ = split_topic(item[0], self.learner.federation)
-            try:
-                said = self.learner.receive(kind, item[1])
-            except InputError as error:
-                log.warning("client %s: ignored a message: %s", self.learner.name, error)
-                continue
-            self.send(said)
-            self.send(self.feed())
+            with self._lock:
+                try:
+                    self.send(self.learner.receive(kind, item[1]))
+                except InputError as error:
+                    log.warning("client %s: ignored a message: %s", self.learner.name, error)
+                    continue
+                self.send(self.feed())
 
     async def _speak(self, link: Link) -> None:
         while True:

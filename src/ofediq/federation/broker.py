@@ -1,0 +1,47 @@
+"""The embedded broker, for a tour and for tests: amqtt inside our own event loop, on loopback only."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import socket
+from collections.abc import AsyncIterator
+
+from ofediq.errors import extra
+from ofediq.federation.link import Broker, BrokerError
+
+HOST = "127.0.0.1"
+_PLUGINS = {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}}
+
+
+@contextlib.asynccontextmanager
+async def embedded(port: int | None = None) -> AsyncIterator[Broker]:
+    """Run a broker on loopback and give its address; a free port is found if none is given.
+
+    It asks nobody who they are, which is why it listens to this machine alone. Use mosquitto, or a cluster, for
+    anything else.
+    """
+    module = extra("amqtt.broker", "server")
+    logging.getLogger("amqtt").setLevel(logging.ERROR)
+    logging.getLogger("transitions").setLevel(logging.ERROR)
+    port = free_port() if port is None else port
+    broker = module.Broker(
+        {"listeners": {"default": {"type": "tcp", "bind": f"{HOST}:{port}"}}, "plugins": _PLUGINS}
+    )
+    try:
+        await broker.start()
+    except module.BrokerError as error:
+        raise BrokerError(f"cannot start the embedded broker on port {port}: {error}") from None
+    try:
+        yield Broker(f"mqtt://{HOST}:{port}", insecure=True)
+    finally:
+        await broker.shutdown()
+
+
+def free_port() -> int:
+    """A port on loopback that is free now, below those that the system gives to outgoing connections."""
+    for port in range(18830, 32768):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind((HOST, port))
+            return port
+    raise BrokerError("no free port on loopback for the embedded broker")

@@ -1,0 +1,137 @@
+"""`Client`: one participant with River's vocabulary, for an existing stream loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from types import TracebackType
+from typing import Any, Self
+
+from ofediq.errors import require_nonnegative, require_positive
+from ofediq.federation.learner import Learner
+from ofediq.federation.link import Broker, BrokerError
+from ofediq.federation.messages import Publish
+from ofediq.federation.names import require_name
+from ofediq.federation.session import Session
+from ofediq.models import Model
+
+
+class Client:
+    """A member of a live federation.
+
+        with Client(Broker("mqtts://broker.example", ca="ca.pem", ...), "greenhouse", "pi-03") as client:
+            for x, y in stream:
+                guess = client.predict_one(x)
+                client.learn_one(x, y)
+
+    The connection lives in a thread of its own: `predict_one` never waits for it, and a broker that is away for an
+    hour is no error. Labels may come late, samples may come at any time or not at all.
+
+    Args:
+        broker: where to connect, and how.
+        federation: its name.
+        name: this client's, unique in the federation; with certificates it is the common name.
+        model: for models that are not built in.
+        wait: seconds that `learn_one` waits for a round that still has room for the sample. 0 suits sensors, whose
+            samples come when they come; a replay that must not skip a round gives more.
+        timeout: seconds to wait for the federation's first model.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        federation: str,
+        name: str,
+        model: Model | None = None,
+        wait: float = 0.0,
+        timeout: float = 30.0,
+    ) -> None:
+        require_name("federation", federation)
+        require_name("name", name)
+        self.learner = Learner(federation, name, model)
+        self.wait = require_nonnegative("wait", wait)
+        self.timeout = require_positive("timeout", timeout)
+        self._broker = broker
+        self._news = threading.Condition()
+        self._failure: BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._session: Session | None = None
+        self._thread = threading.Thread(target=self._live, name=f"ofediq-{name}", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        with self._news:
+            self._news.wait_for(lambda: self.learner.ready or self._failure is not None, self.timeout)
+            failure, ready = self._failure, self.learner.ready
+        if failure is not None or not ready:
+            self._end()
+            if failure is not None:
+                raise failure
+            raise BrokerError(
+                f"no model of federation {self.learner.federation!r} came within {self.timeout:g} seconds: "
+                "is its server running, and may this client take part?"
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end()
+
+    def predict_one(self, x: Any) -> Any:
+        """The prediction for one sample: an array, a list, or a dict of features in a fixed order."""
+        with self._news:
+            return self.learner.predict(x)
+
+    def learn_one(self, x: Any, y: Any) -> bool:
+        """Learn from one labelled sample; returns whether the open round had room for it."""
+        with self._news:
+            self._news.wait_for(lambda: self.learner.hungry or self.learner.finished, self.wait)
+            used, said = self.learner.learn(x, y)
+            self._send(said)
+            return used
+
+    @property
+    def step(self) -> int:
+        """The time step of the open round."""
+        return self.learner.step
+
+    @property
+    def finished(self) -> bool:
+        """Whether learning is over; predictions go on."""
+        return self.learner.finished
+
+    def traffic(self) -> tuple[int, int]:
+        """Bytes received and sent on the socket so far."""
+        return (0, 0) if self._session is None else self._session.traffic()
+
+    def _send(self, said: list[Publish]) -> None:
+        if said and self._loop is not None and self._session is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._session.send, said)
+
+    def _live(self) -> None:
+        """The network's thread."""
+        try:
+            asyncio.run(self._connect())
+        except Exception as error:
+            with self._news:
+                self._failure = error
+                self._news.notify_all()
+
+    async def _connect(self) -> None:
+        session = Session(self.learner, self._broker, self._tell, self.timeout, lock=self._news)
+        self._loop, self._session = asyncio.get_running_loop(), session
+        await session.run()
+
+    def _tell(self) -> list[Publish]:
+        """Something arrived: wake whoever waits for it. Called with the lock held."""
+        self._news.notify_all()
+        return []
+
+    def _end(self) -> None:
+        loop, session = self._loop, self._session
+        if loop is not None and session is not None and self._thread.is_alive():
+            with contextlib.suppress(RuntimeError):  # the loop may have ended just now
+                loop.call_soon_threadsafe(session.stop)
+        self._thread.join(timeout=15)

@@ -1,0 +1,141 @@
+"""The server's life on the network: what the coordinator decides is carried out here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ofediq.errors import CheckpointError
+from ofediq.federation.coordinator import Action, Coordinator, Save
+from ofediq.federation.link import Broker, BrokerError, Link, LinkDown, connect
+from ofediq.federation.saved import Saved
+from ofediq.federation.session import Backoff
+
+log = logging.getLogger("ofediq.federation")
+
+STATE_FILE = "state.npz"
+LINGER = 5.0
+"""Seconds that the server stays after the last round, for the clients' last reports."""
+
+
+class Server:
+    """A coordinator on the network, with its state on disk.
+
+    Args:
+        coordinator: what decides.
+        broker: where to connect.
+        folder: for the state; None to keep none.
+        patience: seconds to wait for the broker at the start; None for ever.
+        on_round: called after every closed round with the monitor's latest round.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        broker: Broker,
+        folder: Path | None = None,
+        patience: float | None = None,
+        on_round: Callable[[], None] | None = None,
+    ) -> None:
+        self.coordinator, self.broker, self.patience = coordinator, broker, patience
+        self.monitor = coordinator.monitor
+        self.path = None if folder is None else folder / STATE_FILE
+        self.on_round = on_round
+        self._stop = asyncio.Event()
+        self._closed = (0, 0)  # bytes on sockets that are closed by now
+
+    def stop(self) -> None:
+        """End soon; the state of the last closed round is on disk already."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Serve until all rounds are done, or until `stop`; the connection may come and go."""
+        backoff = Backoff()
+        started = time.monotonic()
+        while not self._stop.is_set():
+            try:
+                await self._connected(backoff)
+                return
+            except LinkDown as reason:
+                self.monitor.problem("broker", f"no connection to the broker: {reason}")
+                log.warning("server: no connection to the broker (%s), trying again", reason)
+                waited = time.monotonic() - started
+                if self._closed == (0, 0) and self.patience is not None and waited > self.patience:
+                    where = f"{self.broker.host}:{self.broker.port}"
+                    raise BrokerError(f"cannot reach the broker at {where}: {reason}") from None
+                await backoff.wait()
+
+    async def _connected(self, backoff: Backoff) -> None:
+        name = f"{self.coordinator.federation}.server"
+        async with connect(self.broker, name, self.coordinator.subscriptions) as link:
+            self.monitor.problem("broker", None)
+            backoff.reset()
+            log.info("server: connected to %s:%d", self.broker.host, self.broker.port)
+            before = self._closed
+            try:
+                await self._perform(link, self.coordinator.connected(time.time()))
+                await self._talk(link, before)
+            finally:
+                self._count(link, before)
+                self._closed = (self.monitor.socket["in"], self.monitor.socket["out"])
+
+    async def _talk(self, link: Link, before: tuple[int, int]) -> None:
+        stopped = asyncio.create_task(self._stop.wait())
+        leave_at = float("inf")
+        try:
+            while not stopped.done():
+                now = time.time()
+                if self.coordinator.finished:
+                    leave_at = min(leave_at, now + LINGER)
+                    if now >= leave_at or not self.coordinator.anyone_present:
+                        return
+                item = await link.receive(min(self.coordinator.next_tick() - now, leave_at - now, 0.5))
+                now = time.time()
+                if item is None:
+                    self._count(link, before)
+                    actions = self.coordinator.tick(now)
+                else:
+                    actions = self.coordinator.receive(*item, now)
+                await self._perform(link, actions)
+        finally:
+            stopped.cancel()
+
+    async def _perform(self, link: Link, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Save):
+                await asyncio.to_thread(self._save, action.saved)
+                self._closed_round()
+            else:
+                await link.publish(action)
+
+    def _save(self, saved: Saved) -> None:
+        """Write the state; a disk that refuses is a problem to show, not a reason to stop."""
+        if self.path is None:
+            return
+        try:
+            saved.write(self.path)
+        except CheckpointError as error:
+            if "checkpoint" not in self.monitor.problems:
+                log.error("server: %s; it goes on without", error)
+            self.monitor.problem("checkpoint", str(error))
+        else:
+            if "checkpoint" in self.monitor.problems:
+                log.info("server: checkpoints work again")
+                self.monitor.problem("checkpoint", None)
+
+    def _closed_round(self) -> None:
+        last = self.monitor.last
+        if last is not None:
+            fields: dict[str, Any] = {"step": last.step, "senders": last.senders, "seconds": last.seconds}
+            log.info("round closed", extra={"fields": fields})
+        if self.on_round is not None:
+            self.on_round()
+
+    def _count(self, link: Link, before: tuple[int, int]) -> None:
+        received, sent = link.traffic()
+        if received or sent:
+            self.monitor.socket = {"in": before[0] + received, "out": before[1] + sent}
