@@ -274,7 +274,7 @@ class Monitor:
             "round_limit": self.round_limit,
             "version": self.version,
             "totals": self.totals(),
-            "clients": [asdict(row) for row in self.rows()],
+            "clients": [dict(vars(row)) for row in self.rows()],
             "history": self._curve.points,
             "spacing": self._curve.spacing,
             "problems": list(self.problems.values()),
