@@ -9,11 +9,13 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import pytest
+
+from ofediq.federation.access import Broker, write_broker
 
 HOST = "127.0.0.1"
 # Debian puts daemons into /usr/sbin, which is not on every user's path.
@@ -76,6 +78,13 @@ class Mosquitto:
     def log(self) -> str:
         """What it has logged so far."""
         return self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+
+    def wait_for_log(self, text: str, since: int = 0) -> str:
+        """Wait until it has logged `text` after the first `since` characters; returns what follows these."""
+        deadline = time.monotonic() + 5
+        while text not in (news := self.log[since:]) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return news
 
     def start(self) -> None:
         """Start it, and wait until it accepts connections."""
@@ -143,3 +152,17 @@ class Mosquitto:
             getattr(self._process, how)()
             self._process.wait(timeout=10)
             self._process = None
+
+
+def secured(
+    certificates: Path, federation: str, clients: tuple[str, ...] | None = None, **choices: Any
+) -> Configuration:
+    """The configuration that `ofediq certs broker-config` writes; `certificates` holds a certificate of `broker`."""
+
+    def configuration(port: int) -> str:
+        home = certificates / "broker"
+        broker = Broker(federation, clients, PurePosixPath(home), port=port, bind=HOST, **choices)
+        write_broker(home, broker)
+        return broker.configuration()
+
+    return configuration
