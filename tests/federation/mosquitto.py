@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Callable
@@ -15,7 +16,8 @@ from typing import Any, Self
 
 import pytest
 
-from ofediq.federation.access import Broker, write_broker
+from ofediq.federation.access import BrokerSettings, write_settings
+from ofediq.federation.link import Broker
 
 HOST = "127.0.0.1"
 # Debian puts daemons into /usr/sbin, which is not on every user's path.
@@ -161,8 +163,16 @@ def secured(
 
     def configuration(port: int) -> str:
         home = certificates / "broker"
-        broker = Broker(federation, clients, PurePosixPath(home), port=port, bind=HOST, **choices)
-        write_broker(home, broker)
-        return broker.configuration()
+        settings = BrokerSettings(federation, clients, PurePosixPath(home), port=port, bind=HOST, **choices)
+        write_settings(home, settings)
+        return settings.configuration()
 
     return configuration
+
+
+def context_of(folder: Path) -> ssl.SSLContext:
+    """The TLS settings of whoever has the certificate in `folder`."""
+    ca, certificate, key = (str(folder / name) for name in ("authority.pem", "certificate.pem", "key.pem"))
+    context = Broker(f"mqtts://{HOST}", ca=ca, certificate=certificate, key=key).tls()
+    assert context is not None
+    return context

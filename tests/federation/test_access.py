@@ -13,12 +13,11 @@ import aiomqtt
 import pytest
 
 from ofediq.errors import InputError
-from ofediq.federation.access import Broker, write_broker
+from ofediq.federation.access import BrokerSettings, write_settings
 from ofediq.federation.certificates import issue, make_authority
-from ofediq.federation.tls import client_context
-from tests.federation.mosquitto import HOST, Mosquitto, needs_mosquitto, secured
+from tests.federation.mosquitto import HOST, Mosquitto, context_of, needs_mosquitto, secured
 
-PLAIN = Broker("f", ("pi-1", "pi-2"), PurePosixPath("/etc/mosquitto/ofediq"))
+PLAIN = BrokerSettings("f", ("pi-1", "pi-2"), PurePosixPath("/etc/mosquitto/ofediq"))
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +50,7 @@ def listing(certs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[M
 
 
 def connection(broker: Mosquitto, folder: Path, **choices: Any) -> aiomqtt.Client:
-    return aiomqtt.Client(broker.host, broker.port, tls_context=client_context(folder), timeout=5, **choices)
+    return aiomqtt.Client(broker.host, broker.port, tls_context=context_of(folder), timeout=5, **choices)
 
 
 async def next_message(client: aiomqtt.Client) -> tuple[str, bytes]:
@@ -208,10 +207,10 @@ def test_wrong_choices_are_one_sentence(choices: dict[str, Any], sentence: str) 
 
 def test_the_configuration_goes_beside_the_certificate(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="`ofediq certs broker` makes one"):
-        write_broker(tmp_path, PLAIN)
+        write_settings(tmp_path, PLAIN)
     make_authority(tmp_path)
     issue(tmp_path, "broker", "broker", hosts=["localhost"])
-    configuration, access = write_broker(tmp_path / "broker", PLAIN)
+    configuration, access = write_settings(tmp_path / "broker", PLAIN)
     assert configuration.read_text() == PLAIN.configuration()
     assert access.read_text() == PLAIN.access()
     issue(tmp_path, "broker", "broker", hosts=["localhost"], force=True)

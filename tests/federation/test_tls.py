@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ofediq.errors import InputError
 from ofediq.federation.certificates import issue, make_authority, renew
-from ofediq.federation.tls import client_context
-from tests.federation.mosquitto import HOST, Mosquitto, needs_mosquitto, secured
+from tests.federation.mosquitto import HOST, Mosquitto, context_of, needs_mosquitto, secured
 
 # MQTT 3.1.1: CONNECT with client id "id", alone and with user pi-1 and a password; CONNACK with code 0.
 CONNECT = b"\x10\x0e\x00\x04MQTT\x04\x02\x00\x3c\x00\x02id"
@@ -72,7 +70,7 @@ def trusting(folder: Path) -> ssl.SSLContext:
 
 @needs_mosquitto
 def test_a_certificate_opens_the_door(broker: Mosquitto, certs: Path) -> None:
-    assert connect(broker, client_context(certs / "pi-1")) == ACCEPTED
+    assert connect(broker, context_of(certs / "pi-1")) == ACCEPTED
 
 
 @needs_mosquitto
@@ -99,26 +97,26 @@ def test_a_certificate_of_another_authority(broker: Mosquitto, certs: Path, stra
 @needs_mosquitto
 def test_an_expired_certificate_until_it_is_renewed(broker: Mosquitto, certs: Path) -> None:
     issue(certs, "old", days=365, now=LONG_AGO)
-    assert "certificate verify failed" in refusal(broker, client_context(certs / "old"))
+    assert "certificate verify failed" in refusal(broker, context_of(certs / "old"))
     renew(certs, "old")
-    assert connect(broker, client_context(certs / "old")) == ACCEPTED
+    assert connect(broker, context_of(certs / "old")) == ACCEPTED
 
 
 @needs_mosquitto
 def test_the_brokers_certificate_does_not_connect(broker: Mosquitto, certs: Path) -> None:
-    assert "certificate verify failed" in refusal(broker, client_context(certs / "broker"))
+    assert "certificate verify failed" in refusal(broker, context_of(certs / "broker"))
 
 
 @needs_mosquitto
 def test_a_broker_of_another_authority(broker: Mosquitto, strangers: Path) -> None:
     with pytest.raises(ssl.SSLCertVerificationError):
-        connect(broker, client_context(strangers / "pi-1"))
+        connect(broker, context_of(strangers / "pi-1"))
 
 
 @needs_mosquitto
 def test_a_broker_under_another_host_name(broker: Mosquitto, certs: Path) -> None:
     with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
-        connect(broker, client_context(certs / "pi-1"), host="localhost")
+        connect(broker, context_of(certs / "pi-1"), host="localhost")
 
 
 def shake_hands(client: ssl.SSLContext, listener: ssl.SSLContext, host: str) -> None:
@@ -144,32 +142,20 @@ def listening(folder: Path) -> ssl.SSLContext:
 
 
 def test_a_client_cannot_pose_as_the_broker(certs: Path) -> None:
-    shake_hands(client_context(certs / "pi-1"), listening(certs / "broker"), HOST)
+    shake_hands(context_of(certs / "pi-1"), listening(certs / "broker"), HOST)
     with pytest.raises(ssl.SSLCertVerificationError, match="unsuitable certificate purpose"):
-        shake_hands(client_context(certs / "pi-1"), listening(certs / "pi-1"), HOST)
+        shake_hands(context_of(certs / "pi-1"), listening(certs / "pi-1"), HOST)
 
 
 def test_an_expired_broker(certs: Path) -> None:
     issue(certs, "old-broker", "broker", hosts=[HOST], now=LONG_AGO)
     with pytest.raises(ssl.SSLCertVerificationError, match="certificate has expired"):
-        shake_hands(client_context(certs / "pi-1"), listening(certs / "old-broker"), HOST)
+        shake_hands(context_of(certs / "pi-1"), listening(certs / "old-broker"), HOST)
 
 
 def test_host_names_and_addresses_in_one_certificate(certs: Path) -> None:
     issue(certs, "many", "broker", hosts=["broker.example", "localhost", "10.0.0.7", "::1"])
     for host in ("broker.example", "localhost", "10.0.0.7", "::1"):
-        shake_hands(client_context(certs / "pi-1"), listening(certs / "many"), host)
+        shake_hands(context_of(certs / "pi-1"), listening(certs / "many"), host)
     with pytest.raises(ssl.SSLCertVerificationError, match="IP address mismatch"):
-        shake_hands(client_context(certs / "pi-1"), listening(certs / "many"), "10.0.0.8")
-
-
-def test_a_folder_without_its_files_is_one_sentence(certs: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"^`folder` must hold certificate.pem, got "):
-        client_context(tmp_path)
-    for name, source in (("certificate", "pi-1"), ("authority", "pi-1"), ("key", "broker")):
-        (tmp_path / f"{name}.pem").write_bytes((certs / source / f"{name}.pem").read_bytes())
-    with pytest.raises(InputError, match=r"^cannot use the certificates in .*KEY_VALUES_MISMATCH"):
-        client_context(tmp_path)
-    (tmp_path / "authority.pem").write_text("nothing")
-    with pytest.raises(InputError, match=r"^cannot use the certificates in "):
-        client_context(tmp_path)
+        shake_hands(context_of(certs / "pi-1"), listening(certs / "many"), "10.0.0.8")

@@ -17,8 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from ofediq.errors import InputError, require, require_integer
 from ofediq.federation.files import replace_file
-from ofediq.federation.names import require_name
-from ofediq.federation.tls import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE
+from ofediq.federation.names import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, require_name
 
 CONFIGURATION_FILE = "mosquitto.conf"
 ACCESS_FILE = "access.acl"
@@ -42,14 +41,14 @@ _SERVER = (
 
 
 @dataclass(frozen=True)
-class Broker:
+class BrokerSettings:
     """What a mosquitto broker of one federation needs to know.
 
     Args:
         federation: its name, the first part of all topics.
         clients: who may take part. None: everyone with a certificate of the authority.
-        server: common name of the server's certificate.
         folder: where certificate.pem, key.pem, authority.pem and access.acl are on the broker's machine.
+        server: common name of the server's certificate.
         port: to listen on.
         bind: address to listen on; all of the machine's if None.
         message_bytes: largest message. An update or a model with D parameters has at most about 4 D bytes.
@@ -83,7 +82,7 @@ class Broker:
         With a list of clients, somebody who has a certificate but is not on the list reads and writes nothing; that
         is how a lost device is shut out. Without, the file is the same for any number of clients.
 
-        >>> print(Broker("greenhouse", None, PurePosixPath("/etc/mosquitto/ofediq")).access())
+        >>> print(BrokerSettings("greenhouse", None, PurePosixPath("/etc/mosquitto/ofediq")).access())
         # Written by `ofediq certs broker-config`; changes made here are lost.
         user server
         topic read greenhouse/u/+
@@ -150,19 +149,19 @@ max_queued_bytes {max(2**28, 4 * self.message_bytes)}
 _HEADER = "# Written by `ofediq certs broker-config`; changes made here are lost.\n"
 
 
-def write_broker(folder: str | Path, broker: Broker) -> tuple[Path, Path]:
+def write_settings(folder: str | Path, settings: BrokerSettings) -> tuple[Path, Path]:
     """Write mosquitto.conf and access.acl beside the broker's certificate; returns their paths.
 
     Args:
         folder: of the broker's certificate, as `issue` made it.
-        broker: what to write.
+        settings: what to write.
     """
     home = Path(folder)
     if not (home / CERTIFICATE_FILE).is_file():
         raise InputError(
             f"`folder` must hold the broker's certificate, got {str(folder)!r}; `ofediq certs broker` makes one"
         )
-    texts = {CONFIGURATION_FILE: broker.configuration(), ACCESS_FILE: broker.access()}
+    texts = {CONFIGURATION_FILE: settings.configuration(), ACCESS_FILE: settings.access()}
     for name, text in texts.items():
         replace_file(home / name, text.encode())
     return home / CONFIGURATION_FILE, home / ACCESS_FILE

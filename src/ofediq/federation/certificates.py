@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from ofediq.errors import InputError, require, require_choice
 from ofediq.federation.files import replace_file, store_folder
-from ofediq.federation.names import require_name
+from ofediq.federation.names import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, require_name
 from ofediq.federation.signing import (
     Authority,
     Subject,
@@ -33,7 +33,6 @@ from ofediq.federation.signing import (
     signed,
     subject_of,
 )
-from ofediq.federation.tls import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE
 
 Kind = Literal["authority", "broker", "server", "client"]
 

@@ -1,10 +1,15 @@
-"""Names of federations and clients: they become topics, file names and common names of certificates."""
+"""Names of federations and clients, which become topics, folders and common names of certificates; names of files."""
 
 from __future__ import annotations
 
 import re
 
 from ofediq.errors import require
+
+CERTIFICATE_FILE = "certificate.pem"
+KEY_FILE = "key.pem"
+AUTHORITY_FILE = "authority.pem"
+"""What `ofediq certs` puts into the folder of a broker, a server or a client."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
