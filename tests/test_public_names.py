@@ -29,6 +29,7 @@ NAMES = {
     "simulation",
     "streams",
     "synthetic",
+    "testing",
     "theory",
 }
 

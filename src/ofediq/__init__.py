@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ofediq import report as report
     from ofediq import simulation as simulation
     from ofediq import streams as streams
+    from ofediq import testing as testing
     from ofediq import theory as theory
     from ofediq.simulation import Regret as Regret
     from ofediq.simulation import Result as Result
@@ -65,6 +66,7 @@ _HOMES = {
     "simulation": "simulation",
     "streams": "streams",
     "synthetic": "streams",
+    "testing": "testing",
     "theory": "theory",
 }
 

@@ -5,7 +5,8 @@
     │   ├── DataError                        a dataset or file does not hold what was asked for
     │   └── WireError                        received bytes are not a valid message
     ├── MissingExtraError (also an ImportError)   an optional dependency is not installed
-    └── CheckpointError                      a saved run cannot be read or does not fit
+    ├── CheckpointError                      a saved run cannot be read or does not fit
+    └── ContractError (also an AssertionError)    a method breaks a rule that the engine relies on
 
 The command line turns each of them into one sentence and exit code 2.
 """
@@ -36,6 +37,10 @@ class WireError(InputError):
 
 class CheckpointError(OFedIQError):
     """A saved run cannot be read, or does not fit the run that wants to continue from it."""
+
+
+class ContractError(OFedIQError, AssertionError):
+    """A method breaks a rule that the engine relies on. The message has one sentence for each of them."""
 
 
 class MissingExtraError(OFedIQError, ImportError):

@@ -41,6 +41,11 @@ class Rotate:
     rotation: Rotation = "dither"
     coding: Coding = "entropy"
 
+    @property
+    def unbiased(self) -> bool:
+        """Whether the mean of what is decoded is the update, for every update."""
+        return self.rotation == "dither"
+
     def formula_bits(self, dim: int) -> float:
         """NaN: the paper's formula knows no such message; its bits are counted as they are on the wire."""
         return float("nan")

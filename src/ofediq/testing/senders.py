@@ -1,0 +1,116 @@
+"""Contracts of who sends: as often as stated, and anyone can tell who it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from ofediq.methods.participation import NormProportional
+from ofediq.testing.case import SEED, STEP, Case
+from ofediq.testing.compare import compiled, demand, likely
+
+_STEPS = 2000
+
+
+def rates_are_probabilities(case: Case) -> str:
+    """`rates` holds one probability in (0, 1] for every client."""
+    clients = case.stream.clients
+    rates = np.asarray(case.method.participation.rates(clients))
+    demand(rates.shape == (clients,), f"`rates` must have shape ({clients},), got {rates.shape}.")
+    demand(
+        bool(((rates > 0) & (rates <= 1)).all()),
+        f"`rates` must lie in (0, 1], got {rates.min():g} to {rates.max():g}.",
+    )
+    demand(
+        not case.method.participation.everyone or bool((rates == 1).all()),
+        f"`everyone` is True, but the lowest rate is {rates.min():g}.",
+    )
+    return f"{clients} clients."
+
+
+def rates_match_draws(case: Case) -> str:
+    """Every client sends as often as its rate says, independently from step to step."""
+    rates, drawn = _rates_and_draws(case)
+    odd, even = drawn[0::2], drawn[1::2]
+    both, pairs = (odd & even).sum(0), _STEPS // 2
+    chance = stats.hypergeom(pairs, odd.sum(0), even.sum(0))  # of both, given how often each sends
+    for client in np.flatnonzero(~likely(both, chance))[:1]:
+        demand(
+            False,
+            f"client {client} sends at both of two steps {both[client]} times in {pairs}, where independent draws "
+            f"would do so {chance.mean()[client]:.0f} times.",
+        )
+    for client in np.flatnonzero(~likely(drawn.sum(0), stats.binom(_STEPS, rates)))[:1]:
+        demand(
+            False,
+            f"client {client} sends with rate {rates[client]:.4g} by `rates`, but at "
+            f"{drawn[:, client].mean():.4g} of {_STEPS} steps: updates are divided by the rate, so the model would "
+            "be biased.",
+        )
+    return f"{_STEPS} steps, exact tails: a false alarm in a billion for each client."
+
+
+def draws_are_addressed(case: Case) -> str:
+    """A client alone, a server and the compiled simulator draw the same, in any order."""
+    ids = np.arange(case.stream.clients)
+    active = _active(case)
+    together = active(SEED, STEP, ids)
+    turned = active(SEED, STEP, ids[::-1].copy())[::-1]
+    demand(bool((together == turned).all()), "who sends depends on the order in which clients are asked.")
+    active(SEED, STEP + 1, ids)
+    alone = [bool(active(SEED, STEP, np.array([k]))[0]) for k in ids]
+    demand(together.tolist() == alone, "a client alone does not draw what it draws together with others.")
+    rates, drawn = _rates_and_draws(case)
+    if (rates < 1).any():
+        other = np.array([active(SEED + 1, step, ids) for step in range(1, _STEPS + 1)])
+        demand(bool((drawn != other).any()), "who sends does not depend on the seed.")
+        demand(len(np.unique(drawn, axis=0)) > 1, "who sends does not depend on the step.")
+    return "alone, together, in reverse, after other calls."
+
+
+def same_in_jax(case: Case) -> str:
+    """NumPy on a device and JAX in the simulator choose the same clients."""
+    piece, clients = case.method.participation, case.stream.clients
+    ids = np.arange(clients, dtype=np.int32)
+    here = _active(case)(SEED, STEP, ids)
+    norms = _norms(case) if isinstance(piece, NormProportional) else None
+
+    def senders(seed: Any, step: Any, numbers: Any) -> Any:
+        if norms is None:
+            return piece.active(seed, step, numbers, clients)
+        assert isinstance(piece, NormProportional)
+        return piece.draws(seed, step, numbers) < piece.probabilities(norms, np.float32(1))
+
+    there = compiled("participation", senders)(np.uint32(SEED), np.int32(STEP), ids)
+    demand(bool((here == there).all()), "other clients send in JAX than in NumPy.")
+    return f"{clients} clients inside jax.jit."
+
+
+def _rates_and_draws(case: Case) -> tuple[Any, Any]:
+    """Stated probabilities, [clients], and who sends at steps 1, 2, ..., [steps, clients]."""
+    piece, ids = case.method.participation, np.arange(case.stream.clients)
+    if isinstance(piece, NormProportional):
+        rates = np.asarray(piece.probabilities(_norms(case), np.float32(1)), np.float64)
+    else:
+        rates = np.asarray(piece.rates(len(ids)), np.float64)
+    active = _active(case)
+    return rates, np.array([active(SEED, step, ids) for step in range(1, _STEPS + 1)])
+
+
+def _active(case: Case) -> Any:
+    """(seed, step, ids) -> who of them sends; for probabilities that follow norms, with norms of all sizes."""
+    piece, clients = case.method.participation, case.stream.clients
+    if isinstance(piece, NormProportional):
+        norms = _norms(case)
+        return lambda seed, step, ids: np.asarray(
+            piece.draws(seed, step, ids) < piece.probabilities(norms[ids], np.float32(1))
+        )
+    return lambda seed, step, ids: np.asarray(piece.active(seed, step, ids, clients))
+
+
+def _norms(case: Case) -> Any:
+    """Norms that make all probabilities from none to one, for a signal of 1."""
+    assert isinstance(case.method.participation, NormProportional)
+    return np.linspace(0, 1.2 * case.method.participation.spread, case.stream.clients).astype(np.float32)

@@ -1,0 +1,66 @@
+"""Every method of the catalogue, and every piece in at least one of them, keeps every contract."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ofediq import methods
+from ofediq.methods import KEYS, Method
+from ofediq.testing import CONTRACTS, check_method
+
+RATES = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 0.05, 0.01]
+QUANTIZED = methods.ofediq(RATES, levels=7, blocks=1, step_size=0.1, coding="entropy")
+
+CASES = {
+    "fedogd": methods.fedogd(0.1),
+    "ofedavg": methods.ofedavg(RATES, 0.1),
+    "fedomd": methods.fedomd(4, 0.1),
+    "fedomd-simplex": methods.fedomd(100, 0.02, mirror="simplex"),
+    "ofediq": methods.ofediq(0.5, levels=3, blocks=14, step_size=0.1),
+    "ofediq-authors": methods.ofediq(0.5, levels=3, blocks=14, period=3, preset="authors"),
+    "ofediq-coin-delta": methods.with_broadcast(
+        methods.with_server(QUANTIZED, methods.coin()), methods.delta(7, 14, refresh=2)
+    ),
+    "ofedgrid": methods.ofedgrid(bits_per_step=1e4, steps=300),
+    "ogd": methods.ogd(0.1),
+    "local": methods.local(0.1),
+}
+
+
+@pytest.mark.parametrize("key", CASES)
+def test_keeps_every_contract(key: str) -> None:
+    report = check_method(CASES[key])
+    federated = CASES[key].topology == "federated"
+    kept = [one for one in report.findings if one.verdict == "kept"]
+    assert len(kept) == len(CONTRACTS) - (
+        0 if federated else 2
+    )  # references have no broadcast and no plain loop
+
+
+def test_every_name_of_the_catalogue_is_among_them() -> None:
+    assert {key.split("-")[0] for key in CASES} >= set(KEYS)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        replace(methods.ofedavg(0.5), compress=methods.rotate(1)),
+        methods.ofediq_norm(3, 14, bits_per_step=1e4, steps=300),
+        methods.ofediq(0.01, levels=1, blocks=650),
+        methods.ofediq(1.0, levels=2**15, blocks=1),
+        methods.ofedavg(0.3, preset="authors"),
+        methods.fedomd(2, mirror="positive"),
+    ],
+    ids=lambda method: f"{method.name}, {method.compress!r}",
+)
+def test_pieces_alone(method: Method) -> None:
+    pieces = [name for name in CONTRACTS if not name.startswith("run:")]
+    assert check_method(method, contracts=pieces).ok
+
+
+def test_a_compressor_may_be_biased_if_it_says_so() -> None:
+    nearest = replace(methods.ofedavg(0.5), compress=methods.rotate(1, "nearest"))
+    report = check_method(nearest, contracts=["compress: unbiased", "compress: bits = bytes"])
+    assert report.findings[0].sentence == "declared biased: `compress.unbiased` is False."
