@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import threading
 import urllib.error
 import urllib.request
@@ -117,7 +116,8 @@ class Page:
         async def in_loop() -> T:
             return work(self.monitor)
 
-        return self._wait(in_loop())
+        done: T = self._wait(in_loop())
+        return done
 
     def get(self, path: str, method: str = "GET", **headers: str) -> Answer:
         request = urllib.request.Request(self.address + path, method=method, headers=headers)
@@ -139,16 +139,3 @@ class Page:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
-
-
-def free_port() -> int:
-    """A port on loopback that a server can open again: below those that the system hands out."""
-    for port in range(21000, 32000):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError("no free port")

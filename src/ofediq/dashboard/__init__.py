@@ -15,8 +15,9 @@ try:
     from ofediq.dashboard.app import page
     from ofediq.dashboard.serving import serve_page
 except ModuleNotFoundError as error:
-    if error.name in ("starlette", "uvicorn"):
-        extra(error.name, "server")  # says what to install
+    missing = (error.name or "").partition(".")[0]
+    if missing in ("starlette", "uvicorn"):
+        extra(missing, "server")  # says what to install
     raise
 
 __all__ = ["page", "serve_page"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from importlib.metadata import version
 from typing import Any, Literal, NamedTuple
 
-import ofediq
 from ofediq.federation.monitor import Monitor
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -51,7 +51,7 @@ def families(monitor: Monitor) -> list[Family]:
 
 
 def _progress(monitor: Monitor, sums: Mapping[str, Any]) -> Iterator[Family]:
-    info = {"federation": monitor.federation, "task": monitor.task, "version": ofediq.__version__}
+    info = {"federation": monitor.federation, "task": monitor.task, "version": version("ofediq")}
     states = [Sample(float(state == monitor.state), {"state": state}) for state in _STATES]
     seconds = [Sample(sums["seconds"], suffix="_sum"), Sample(sums["rounds"], suffix="_count")]
     last = monitor.last

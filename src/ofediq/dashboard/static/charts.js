@@ -1,6 +1,6 @@
 // The four curves, drawn by plotly, each with a sentence that says the same.
 
-import { last, movingMean, runningMean, thinned, windowFor } from "./curves.js";
+import { last, movingMean, picked, runningMean, thinned, windowFor } from "./curves.js";
 import * as format from "./format.js";
 
 const CONFIG = { displayModeBar: false, responsive: true, scrollZoom: false, doubleClick: false, showTips: false };
@@ -18,13 +18,15 @@ export function draw(state) {
 }
 
 function drawScore(state, history, look) {
-  const steps = history.step ?? [];
+  const points = picked((history.step ?? []).length);
+  const steps = points.map((index) => history.step[index]);
   const isAccuracy = state.task === "classification";
   const window = windowFor(history);
   const shown = (error) => (error == null || !isAccuracy ? error : 1 - error);
   const text = (value) => (isAccuracy ? format.percent(value) : format.number(value));
-  const moving = movingMean(history, "error", window).map(shown);
-  const running = runningMean(history, "error").map(shown);
+  const [moving, running] = [movingMean(history, "error", window), runningMean(history, "error")].map(
+    (curve) => points.map((index) => shown(curve[index])),
+  );
   const name = isAccuracy ? "Accuracy" : "MSE";
   plot("score-chart", [
     line(steps, running, running.map((y) => `${text(y)} since the start`), { color: look.soft, width: 1.5, dash: "dash" }),
@@ -38,9 +40,10 @@ function drawScore(state, history, look) {
 }
 
 function drawBits(history, look) {
-  const steps = history.step ?? [];
-  const ours = (history.bits_wire ?? []).map((bits) => bits / 8 || null);
-  const theirs = (history.bits_fedogd ?? []).map((bits) => bits / 8 || null);
+  const points = picked((history.step ?? []).length);
+  const steps = points.map((index) => history.step[index]);
+  const ours = points.map((index) => history.bits_wire[index] / 8 || null);
+  const theirs = points.map((index) => history.bits_fedogd[index] / 8 || null);
   plot("bits-chart", [
     line(steps, theirs, theirs.map((y) => `${format.bytes(y)} by FedOGD`), { color: look.fedogd, width: 2 }),
     line(steps, ours, ours.map((y) => `${format.bytes(y)} sent`), { color: look.ours, width: 2.5 }),

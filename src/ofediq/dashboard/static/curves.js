@@ -35,6 +35,14 @@ export function windowFor(history) {
   return window;
 }
 
+// Which points of a long curve are drawn: about `limit` of them, and always the last.
+export function picked(length, limit = 400) {
+  const size = Math.max(1, Math.ceil(length / limit));
+  const indices = [];
+  for (let index = length - 1; index >= 0; index -= size) indices.unshift(index);
+  return indices;
+}
+
 // Means of neighbouring points, at most `limit` of them: noise of single rounds stays out of the picture.
 export function thinned(steps, values, limit = 80) {
   const size = Math.max(1, Math.ceil(values.length / limit));
@@ -42,10 +50,10 @@ export function thinned(steps, values, limit = 80) {
   const y = [];
   for (let start = 0; start < values.length; start += size) {
     const some = values.slice(start, start + size);
-    x.push(steps[Math.min(start + size, values.length) - 1]);
+    x.push(steps[start]);
     y.push(some.reduce((sum, value) => sum + value, 0) / some.length);
   }
-  return { x, y, size };
+  return { x, y };
 }
 
 export function meanOfLast(values = [], number = 20) {
