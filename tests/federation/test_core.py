@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from ofediq import methods, models
-from ofediq.federation.coordinator import Coordinator, Rules
+from ofediq.federation.coordinator import Coordinator
 from ofediq.federation.messages import Publish
 from ofediq.federation.monitor import Monitor
+from ofediq.federation.rules import Rules
 from ofediq.federation.task import ModelSpec
 from ofediq.methods import Method
 from ofediq.simulation.reference import reference

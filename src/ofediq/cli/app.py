@@ -8,11 +8,15 @@ from typing import Annotated
 import typer
 
 from ofediq import __version__
+from ofediq.cli.certs import certs
+from ofediq.cli.client import client
 from ofediq.cli.data import data
 from ofediq.cli.frontier import frontier
 from ofediq.cli.plan import plan
 from ofediq.cli.reproduce import reproduce
 from ofediq.cli.run import run
+from ofediq.cli.serve import serve
+from ofediq.cli.up import up
 from ofediq.errors import OFedIQError
 
 app = typer.Typer(
@@ -28,6 +32,10 @@ app.command()(run)
 app.command()(frontier)
 app.command()(reproduce)
 app.command()(data)
+app.command()(up)
+app.command()(serve)
+app.command()(client)
+app.add_typer(certs, name="certs")
 
 
 def _print_version(wanted: bool) -> None:

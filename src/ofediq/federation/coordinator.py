@@ -213,7 +213,10 @@ class Coordinator:
         row.samples += said.report.samples
         row.loss += said.report.loss
         row.error += said.report.error
-        self._reports.append(said.report)
+        if self.finished:  # a last report: no round will take it along
+            self.monitor.predicted(said.report.samples, said.report.loss, said.report.error)
+        else:
+            self._reports.append(said.report)
         one = self._round
         if one is None or said.step != one.step:  # a farewell
             self._strays.add(name)

@@ -201,6 +201,13 @@ class Monitor:
         self._curve.add(one, totals)
         self.touch()
 
+    def predicted(self, samples: int, loss: float, error: float) -> None:
+        """Predictions that were reported after the last round."""
+        self._totals.samples += samples
+        self._totals.loss += loss
+        self._totals.error += error
+        self.touch()
+
     def problem(self, kind: str, sentence: str | None) -> None:
         """Something is wrong (a sentence), or well again (None)."""
         if sentence is None:

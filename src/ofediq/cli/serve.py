@@ -1,0 +1,147 @@
+"""`ofediq serve`: the server of a live federation."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import signal
+from collections.abc import AsyncIterator, Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ofediq.cli.render import facts, show
+
+if TYPE_CHECKING:
+    from ofediq.federation.config import PageChoice
+    from ofediq.federation.link import Broker
+    from ofediq.federation.monitor import Monitor
+
+
+class LogFormat(StrEnum):
+    """How log lines look."""
+
+    text = "text"
+    json = "json"
+
+
+LogOption = Annotated[
+    LogFormat, typer.Option("--log-format", help="Log lines for people or for a collector.")
+]
+
+
+def serve(
+    config: Annotated[Path, typer.Option(help="The federation's TOML file.")],
+    log_format: LogOption = LogFormat.text,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the final record as JSON.")] = False,
+) -> None:
+    """Run the server of a live federation.
+
+    Publishes the model, collects updates, closes rounds, serves the page.
+    Killed and started again, it continues after its last closed round.
+    Without [broker] in the file it runs an embedded one on loopback.
+
+    Examples:
+      ofediq serve --config federation.toml
+      ofediq serve --config federation.toml --log-format json 2> log.jsonl
+    """
+    from ofediq.federation.config import FederationConfig
+    from ofediq.federation.logs import set_up
+
+    set_up(log_format.value)
+    chosen = FederationConfig.read(config)
+    summary = asyncio.run(_serve(chosen))
+    _print(summary, as_json)
+
+
+async def _serve(config: Any) -> dict[str, Any]:
+    from ofediq.federation.assembly import assemble
+    from ofediq.federation.server import Server
+
+    coordinator = assemble(config)
+    async with broker_of(config.broker) as broker, page_of(coordinator.monitor, config.page) as address:
+        if address is not None:
+            typer.echo(f"Page: {address}", err=True)
+        server = Server(coordinator, broker, config.folder, patience=60.0)
+        with stopping(server.stop):
+            await server.run()
+    return summary_of(coordinator.monitor)
+
+
+@contextlib.asynccontextmanager
+async def broker_of(broker: Broker | None) -> AsyncIterator[Broker]:
+    """The given broker, or an embedded one."""
+    from ofediq.federation.broker import embedded
+
+    if broker is not None:
+        yield broker
+        return
+    async with embedded() as own:
+        typer.echo(f"Broker: {own.address} (embedded)", err=True)
+        yield own
+
+
+@contextlib.asynccontextmanager
+async def page_of(monitor: Monitor, choice: PageChoice) -> AsyncIterator[str | None]:
+    """The live page while the context lasts, and its address."""
+    if not choice.enabled:
+        yield None
+        return
+    from ofediq.dashboard import page, serve_page
+
+    async with serve_page(page(monitor, token=choice.token), choice.host, choice.port) as address:
+        yield address if choice.token is None else f"{address}?token={choice.token}"
+
+
+@contextlib.contextmanager
+def stopping(stop: Callable[[], None]) -> Any:
+    """Call `stop` on Ctrl-C or SIGTERM while the context lasts."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    try:
+        yield
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def summary_of(monitor: Monitor) -> dict[str, Any]:
+    """What a run came to."""
+    snapshot = monitor.snapshot()
+    return {
+        key: snapshot[key]
+        for key in ("federation", "state", "step", "task", "parameters", "totals", "problems")
+    }
+
+
+def _print(summary: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(summary, indent=2))
+    else:
+        show(facts(summary_lines(summary)))
+
+
+def summary_lines(summary: dict[str, Any]) -> dict[str, str]:
+    """The summary for a terminal."""
+    totals = summary["totals"]
+    lines = {
+        "federation": f"{summary['federation']}, {summary['state']} at step {summary['step']:,}",
+        "rounds": f"{totals['rounds']:,}",
+        "updates": f"{totals['updates']:,} accepted, {totals['missed']:,} missed",
+        "uplink": f"{totals['bits_wire'] / 8e3:,.1f} kB",
+    }
+    if totals["ccr"] is not None:
+        lines["against FedOGD"] = f"{100 * totals['ccr']:.2f}% fewer bits"
+    if totals["error"] is not None:
+        known = summary["task"] == "classification"
+        name, value = (
+            ("accuracy", f"{1 - totals['error']:.1%}") if known else ("mse", f"{totals['error']:.5g}")
+        )
+        lines[name] = f"{value} of {totals['samples']:,} predictions"
+    if totals["rejected"]:
+        lines["rejected"] = ", ".join(f"{count} {reason}" for reason, count in totals["rejected"].items())
+    return lines

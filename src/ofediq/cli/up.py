@@ -1,0 +1,138 @@
+"""`ofediq up`: a whole federation on this machine, real processes and a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ofediq.cli.progress import Reporter
+from ofediq.cli.render import facts, show
+from ofediq.cli.serve import LogFormat, LogOption, broker_of, page_of, stopping, summary_lines, summary_of
+from ofediq.errors import InputError
+
+
+def up(
+    clients: Annotated[int, typer.Option(help="Client processes to start.")] = 20,
+    dataset: Annotated[
+        str, typer.Option(help="What they learn; `ofediq data list` shows the names.")
+    ] = "digits",
+    rounds: Annotated[int, typer.Option(help="Rounds to run.")] = 200,
+    method: Annotated[str, typer.Option(help="fedogd, ofedavg, fedomd, ofediq or ofedgrid.")] = "ofediq",
+    budget: Annotated[float, typer.Option(help="Fraction of FedOGD's uplink bits.")] = 0.1,
+    step_size: Annotated[float, typer.Option(help="Step size eta.")] = 0.1,
+    model: Annotated[str, typer.Option(help="auto, linear, softmax, mlp or cnn.")] = "auto",
+    seed: Annotated[int, typer.Option(help="Seed of the stream and of all draws.")] = 0,
+    interval: Annotated[
+        float, typer.Option(help="Seconds from round to round; 0: as fast as possible.")
+    ] = 0.0,
+    broker: Annotated[
+        str | None,
+        typer.Option(
+            help="mqtt://localhost:1883 or another broker on this machine.", show_default="embedded"
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option(help="Port of the live page; 0 for a free one.")] = 8321,
+    no_page: Annotated[bool, typer.Option("--no-page", help="Serve no page.")] = False,
+    stay: Annotated[bool, typer.Option("--stay", help="Keep the page open after the last round.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Keep streams, state and logs in this folder.", show_default="a temporary one"),
+    ] = None,
+    log_format: LogOption = LogFormat.text,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the final record as JSON.")] = False,
+) -> None:
+    """Try a live federation: broker, server and clients on this machine.
+
+    Every client is a process of its own that replays its part of the
+    dataset over MQTT. Watch it on the page whose address is printed.
+
+    Examples:
+      ofediq up
+      ofediq up --clients 5 --rounds 50 --method fedogd --json
+      ofediq up --interval 0.5 --rounds 600 --stay
+    """
+    from ofediq.experiment import Config
+    from ofediq.federation.config import PageChoice
+    from ofediq.federation.link import Broker
+    from ofediq.federation.logs import set_up
+
+    set_up(log_format.value, "warning")
+    if not 1 <= clients <= 500:
+        raise InputError(f"`clients` must be an integer from 1 to 500 (each is a process), got {clients}")
+    if interval < 0:
+        raise InputError(f"`interval` must be a finite number >= 0, got {interval}")
+    choices = Config(
+        dataset=dataset,
+        clients=clients,
+        steps=rounds,
+        methods=(method,),
+        budget=budget,
+        step_size=step_size,
+        model=model,
+        seed=seed,
+    )
+    chosen = None if broker is None else Broker(broker, insecure=True)
+    page = PageChoice(enabled=not no_page, port=port)
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) if out is None else out
+        summary = asyncio.run(_up(choices, chosen, page, folder, interval, stay))
+    if as_json:
+        typer.echo(json.dumps(summary, indent=2))
+    else:
+        lines = summary_lines(summary)
+        lines["clients' sockets"] = (
+            f"{summary['bytes_sent'] / 1e3:,.1f} kB sent, {summary['bytes_received'] / 1e3:,.1f} kB received"
+        )
+        show(facts(lines))
+
+
+async def _up(
+    choices: Any, broker: Any, page: Any, folder: Path, interval: float, stay: bool
+) -> dict[str, Any]:
+    from ofediq.experiment import Experiment
+    from ofediq.federation.assembly import coordinate
+    from ofediq.federation.rules import Rules
+    from ofediq.federation.server import Server
+    from ofediq.federation.task import ModelSpec
+    from ofediq.federation.tour import Fleet, client_names, record
+
+    experiment = Experiment.set_up(choices)
+    stream, method = experiment.deal(choices.seed), next(iter(experiment.methods.values()))
+    spec = ModelSpec(choices.model, stream.x.shape[1:], stream.task, stream.classes, choices.hidden)
+    rules = Rules(
+        pace="interval" if interval else "asap",
+        interval=interval or 1.0,
+        deadline=max(interval, 10.0),
+        min_clients=stream.clients,
+        rounds=max(1, stream.steps // method.period),
+        roster=client_names(stream.clients),
+        open=False,
+    )
+    coordinator = coordinate("tour", method, spec, rules, choices.seed, folder, budget=choices.budget)
+    with Reporter() as reporter:
+        for note in experiment.notes:
+            reporter.note(note)
+        async with broker_of(broker) as where, page_of(coordinator.monitor, page) as address:
+            if address is not None:
+                reporter.say(f"Page: {address}")
+            reporter.say(f"Starting {stream.clients} clients ...")
+            configs = record(stream, folder / "clients", "tour", where)
+            advanced = lambda: reporter.advanced(coordinator.step // method.period)  # noqa: E731
+            server = Server(coordinator, where, folder, 60.0, advanced)
+            reporter.started("rounds", rules.rounds or 0)
+            with stopping(server.stop), Fleet(configs, folder / "clients") as fleet:
+                await server.run()
+                sockets = await asyncio.to_thread(fleet.sockets)
+            reporter.finished("done" if coordinator.finished else "stopped")
+            if stay and address is not None and coordinator.finished:
+                reporter.say("The page stays open: Ctrl-C ends it.")
+                stop = asyncio.Event()
+                with stopping(stop.set):
+                    await stop.wait()
+    return {**summary_of(coordinator.monitor), **sockets}

@@ -1,0 +1,78 @@
+"""From a configuration to a server that is ready to run."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from ofediq.federation.config import FederationConfig
+from ofediq.federation.coordinator import Coordinator
+from ofediq.federation.monitor import Monitor
+from ofediq.federation.rules import Rules
+from ofediq.federation.saved import Saved
+from ofediq.federation.server import STATE_FILE
+from ofediq.federation.task import ModelSpec
+from ofediq.methods import Method
+from ofediq.models import Model
+
+
+def assemble(config: FederationConfig) -> Coordinator:
+    """The coordinator that a configuration describes, with the state in its folder if there is one."""
+    dim = config.model.build().dim
+    method = config.method.build(dim, len(config.rules.roster))
+    return coordinate(
+        config.name,
+        method,
+        config.model,
+        config.rules,
+        config.seed,
+        config.folder,
+        budget=config.method.budget,
+    )
+
+
+def coordinate(
+    name: str,
+    method: Method,
+    model: ModelSpec | Model,
+    rules: Rules,
+    seed: int = 0,
+    folder: Path | None = None,
+    **shown: Any,
+) -> Coordinator:
+    """A coordinator with its monitor, continued from `folder` where it holds a state.
+
+    Args:
+        name: the federation's.
+        method: what runs.
+        model: a built-in model's description, or a model that every client is given in Python.
+        rules: how rounds run.
+        seed: of all draws.
+        folder: where the state is kept; None for none.
+        shown: more parameters for the page.
+    """
+    saved = None if folder is None else Saved.read(folder / STATE_FILE)
+    built = model.build() if isinstance(model, ModelSpec) else model
+    parameters = {**_parameters(method, rules), **shown, "model": built.name, "dim": built.dim, "seed": seed}
+    monitor = Monitor(name, built.task, parameters, rules.rounds)
+    return Coordinator(name, method, model, monitor, rules, seed, epoch=time.time_ns(), saved=saved)
+
+
+def _parameters(method: Method, rules: Rules) -> dict[str, Any]:
+    """What the page shows about a method."""
+    parameters: dict[str, Any] = {
+        "method": method.name,
+        "period": method.period,
+        "server": method.server.name,
+    }
+    for piece in (method.participation, method.compress, method.server):
+        for name in ("rate", "levels", "blocks", "bits", "step_size"):
+            value = getattr(piece, name, None)
+            if isinstance(value, (int, float)):
+                parameters[name] = value
+    parameters["pace"] = "as fast as possible" if rules.pace == "asap" else f"every {rules.interval:g} s"
+    parameters["deadline"] = rules.deadline
+    if rules.roster:
+        parameters["clients"] = len(rules.roster)
+    return parameters
