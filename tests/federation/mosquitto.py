@@ -126,10 +126,12 @@ class Mosquitto:
 
     def _surroundings(self) -> str:
         """What depends on this machine. Started by root, it would give up the right to read the test's folder."""
-        lines = [f"log_dest stderr\nlog_type all\npersistence_location {self.folder}/\n"]
+        lines = ["log_dest stderr\nlog_type all\n"]
         text = self.configuration(self.port)
         if "persistence true" not in text:
             lines.append("persistence true\n")
+        if "persistence_location" not in text:
+            lines.append(f"persistence_location {self.folder}/\n")
         if os.geteuid() == 0:
             lines.append("user root\n")
         return "".join(lines)

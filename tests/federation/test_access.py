@@ -175,6 +175,29 @@ def test_who_is_not_on_the_list_is_alone(listing: Mosquitto, certs: Path) -> Non
     run(body)
 
 
+@needs_mosquitto
+def test_the_model_survives_a_restart(certs: Path, tmp_path: Path) -> None:
+    """With a folder of its own for storage, as without Debian's configuration around it."""
+    storage = PurePosixPath(tmp_path / "storage")
+    Path(storage).mkdir()
+    own = Mosquitto(tmp_path, secured(certs, "f", storage=storage))
+
+    async def publish() -> None:
+        async with connection(own, certs / "server") as server:
+            await server.publish("f/model", "w", qos=1, retain=True)
+
+    async def receive() -> None:
+        async with connection(own, certs / "pi-1") as client:
+            await client.subscribe("f/model", qos=1)
+            assert await next_message(client) == ("f/model", b"w")
+
+    with own:
+        run(publish)
+        own.restart()
+        run(receive)
+    assert (Path(storage) / "mosquitto.db").exists()
+
+
 def test_the_lists_name_everyone_once() -> None:
     listed, everyone = PLAIN.access(), replace(PLAIN, clients=None).access()
     assert [line for line in listed.splitlines() if line.startswith("user")] == [

@@ -94,7 +94,7 @@ def make_authority(
     """
     home = Path(folder) / "authority"
     subject = Subject(require_name("name", name), "authority")
-    _require_free(home, force)
+    require_free(folder, home.name, force=force)
     key = new_key()
     certificate = self_signed(key, subject, days, now)
     store_folder(home, {CERTIFICATE_FILE: _pem(certificate)}, {KEY_FILE: _key_pem(key)})
@@ -129,7 +129,7 @@ def issue(
     require((name, kind) != ("server", "client"), "name", "must not be that of the server", name)
     home = Path(folder) / name
     authority = _read_authority(Path(folder))
-    _require_free(home, force)
+    require_free(folder, name, force=force)
     key = new_key()
     certificate = signed(authority, key.public_key(), Subject(name, kind, tuple(hosts)), days, now)
     public = {CERTIFICATE_FILE: _pem(certificate), AUTHORITY_FILE: _pem(authority.certificate)}
@@ -177,10 +177,11 @@ def describe(folder: str | Path) -> tuple[Certificate, ...]:
     return tuple(sorted(found, key=lambda one: (get_args(Kind).index(one.kind), one.name)))
 
 
-def _require_free(home: Path, force: bool) -> None:
-    if home.exists() and not force:
+def require_free(folder: str | Path, name: str, *, force: bool = False) -> None:
+    """Raise `InputError` if `folder` has a certificate of this name, unless it is to be replaced by `force`."""
+    if not force and (Path(folder) / require_name("name", name)).exists():
         raise InputError(
-            f"`name` must be new, got {home.name!r}, which {str(home.parent)!r} has already; --force replaces it"
+            f"`name` must be new, got {name!r}, which {str(folder)!r} has already; --force replaces it"
         )
 
 
