@@ -7,6 +7,8 @@ ifneq ($(wildcard ../shared/data/README.md),)
 export OFEDIQ_DATA ?= $(abspath ../shared/data)
 endif
 
+BENCH ?= peers
+
 .PHONY: help setup run test check format bench clean
 
 help: ## list the targets
@@ -43,8 +45,8 @@ format: .venv/.dev ## write the code in the project's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: .venv/.dev ## measure: every figure is a ratio against something in the same run
-	$(BIN)/python -m benchmarks
+bench: .venv/.dev ## measure against peers, each in its own .bench/ environment; BENCH="peers --quick": a minute
+	$(BIN)/python -m benchmarks $(BENCH)
 
 clean: ## remove what the targets made
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,4 +1,7 @@
-"""Run every benchmark, or those that are named: `python -m benchmarks [name ...]`."""
+"""Run every benchmark but `peers`, or those that are named: `python -m benchmarks [name ...]`.
+
+`python -m benchmarks peers ...` installs other programs and has arguments of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,17 @@ import pkgutil
 import sys
 
 import benchmarks
+from benchmarks import peers
 
 
 def main(names: list[str]) -> int:
     """Run the `main` of each named module; without names, of every module in this folder."""
+    if names[:1] == ["peers"]:
+        return peers.main(names[1:])
     known = sorted(
-        module.name for module in pkgutil.iter_modules(benchmarks.__path__) if module.name != "__main__"
+        module.name
+        for module in pkgutil.iter_modules(benchmarks.__path__)
+        if module.name not in ("__main__", "peers")
     )
     unknown = [name for name in names if name not in known]
     if unknown:

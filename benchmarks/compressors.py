@@ -89,12 +89,12 @@ def _sources() -> Iterator[tuple[str, Updates]]:
     yield "Gaussian", np.random.default_rng(0).standard_normal((UPDATES, 34826)).astype(np.float32)
     for name in SOURCES:
         try:
-            yield name, _gradients(load(name))
+            yield name, gradients(load(name))
         except OFedIQError as error:
             print(f"\n{name}: left out ({error})")
 
 
-def _gradients(data: Any) -> Updates:
+def gradients(data: Any) -> Updates:
     """Gradients of single samples after `STEPS` steps of gradient descent on small batches."""
     rng = np.random.default_rng(0)
     model = build("auto", data.x.shape[1:], data.task, data.classes)

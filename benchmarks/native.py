@@ -1,8 +1,8 @@
 """The simulator's time per step beside the machine's limit: compiled kernels and JAX, in one run.
 
-The limit is the arithmetic alone, at the speed of a large matrix product in the same run: a forward pass for every
-client, a dense backward pass for every sender, and for senders with local steps a forward pass at their own model.
-What comes on top is everything else: pooling, quantiser and its draws, sums, server, Python.
+The limits are the arithmetic alone, at the speed of a large matrix product, and the data alone, at the speed of a
+pass over memory, both measured in the same run; `benchmarks.limits` says what is counted. What comes on top is
+everything else: pooling, quantiser and its draws, sums, server, Python.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks import fastest, table
+from benchmarks import limits, table
+from benchmarks.limits import Load
 from ofediq import methods, models, streams
 from ofediq.methods import Method
 from ofediq.models import Model
@@ -28,7 +29,15 @@ from ofediq.simulation.native import native_runner, native_status
 from ofediq.streams import Stream
 
 CLIENTS = 1000
-SIDE = 2048  # of the matrices whose product tells the machine's speed
+SHARES = ("ms", "x product", "x pass")
+HEADINGS = (
+    "",
+    "product ms",
+    "pass ms",
+    *(f"native {s}" for s in SHARES),
+    *(f"JAX {s}" for s in SHARES),
+    "JAX / native",
+)
 
 
 @dataclass(frozen=True)
@@ -51,52 +60,28 @@ def cases(dim: int) -> list[Case]:
     return [Case("FedOGD", methods.fedogd()), *(quantized(*numbers) for numbers in chosen)]
 
 
-@dataclass(frozen=True)
-class Work:
-    """Floating-point operations for one sample."""
-
-    forward: float
-    backward: float
-
-    def per_step(self, case: Case) -> float:
-        """Of one time step of all clients."""
-        again = 1 - 1 / case.method.period  # the first step of a window is taken at the common model
-        return CLIENTS * (self.forward + case.rate * (again * self.forward + self.backward))
-
-
 def main() -> None:
     """Print one table for each model."""
     print(native_status())
     for model in (models.cnn(), models.mlp_regressor(25)):
-        work, stream = _work(model), _stream(model)
-        rows: list[list[object]] = [
-            ["", "limit ms", "native ms", "x limit", "JAX ms", "x limit", "JAX / native"]
-        ]
+        work, stream = limits.work(model), _stream(model)
+        rows: list[list[object]] = [list(HEADINGS)]
         for case in cases(model.dim):
-            speed = _matrix_speed()
+            speed, memory = limits.matrix_speed(), limits.memory_speed()
             kernels = native_runner(case.method, model, None) is not None
             native = _seconds_per_step(case.method, stream, model, blocks=6) if kernels else math.nan
             with _only_jax():
                 jax = _seconds_per_step(case.method, stream, model, blocks=3)
-            limit = work.per_step(case) / max(speed, _matrix_speed())
-            numbers = (1e3 * limit, 1e3 * native, native / limit, 1e3 * jax, jax / limit, jax / native)
+            load = Load(CLIENTS, case.rate, case.method.period)
+            limit = work.per_step(load) / max(speed, limits.matrix_speed())
+            passes = limits.bytes_per_step(load, stream.x[0].size, model.dim) / max(
+                memory, limits.memory_speed()
+            )
+            times = (1e3 * limit, 1e3 * passes, 1e3 * native, native / limit, native / passes)
+            numbers = (*times, 1e3 * jax, jax / limit, jax / passes, jax / native)
             rows.append([case.name, *("-" if math.isnan(one) else f"{one:.2f}" for one in numbers)])
         print(f"\n{model.name}, D = {model.dim}, K = {CLIENTS}: time per step")
         print(table(rows))
-
-
-def _work(model: Cnn | Mlp) -> Work:
-    """A multiply-add counts twice. The backward pass has two products for one, except in the first layer."""
-    if isinstance(model, Cnn):
-        rows, columns = (model.height - 2) // 2, (model.width - 2) // 2
-        first = 2.0 * 4 * rows * columns * 9 * model.filters[0]
-        cells = ((rows - 2) // 2) * ((columns - 2) // 2)
-        second = 2.0 * 4 * cells * 9 * model.filters[0] * model.filters[1]
-        last = 2.0 * cells * model.filters[1] * model.classes
-    else:
-        products = [2.0 * inputs * outputs for inputs, outputs in itertools.pairwise(model.sizes)]
-        first, second, last = products[0], sum(products[1:-1]), products[-1]
-    return Work(first + second + last, first + 2 * second + 2 * last)
 
 
 def _stream(model: Cnn | Mlp) -> Stream:
@@ -124,12 +109,6 @@ def _seconds_per_step(method: Method, stream: Stream, model: Model, blocks: int)
     with suppress(KeyboardInterrupt):
         simulate(method, stream, model, progress=progress)
     return min((t1 - t0) / (d1 - d0) for (d0, t0), (d1, t1) in itertools.pairwise(marks))
-
-
-def _matrix_speed() -> float:
-    """Operations per second of a matrix product."""
-    matrix = np.random.default_rng(0).random((SIDE, SIDE), np.float32)
-    return 2.0 * SIDE**3 / fastest(lambda: matrix @ matrix)
 
 
 @contextmanager

@@ -1,0 +1,184 @@
+"""Time per step of ofediq and of every peer on the same tasks."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import limits
+from benchmarks.peers import workloads
+from benchmarks.peers.environments import InstallError, environment, reason
+from benchmarks.peers.processes import bounded
+from benchmarks.peers.workloads import Prepared, Workload
+from ofediq.simulation import simulate
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = "benchmarks.peers.scripts"
+GRACE = 240.0  # seconds that a process may take beyond its time: to start, and for its last window
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """What is compared with ofediq.
+
+    Attributes:
+        name: in the tables and on the command line.
+        environment: where it is installed.
+        script: what runs there.
+        seconds: how long it may run on one workload.
+        only: the workloads that it runs; empty for all.
+    """
+
+    name: str
+    environment: str
+    script: str
+    seconds: float = 15.0
+    only: tuple[str, ...] = ()
+
+    def runs(self, workload: Workload) -> bool:
+        """Whether it takes part in `workload`."""
+        return not self.only or workload.name in self.only
+
+
+_WINDOWS_OF_ONE = tuple(work.name for work in workloads.catalogue() if work.period == 1)
+PEERS = (
+    Peer("torch-loop", "torch", "torch_loop", seconds=20.0),
+    Peer("torch-vmap", "torch", "torch_vmap"),
+    Peer("fedjax", "fedjax", "fedjax_run"),
+    Peer("pfl", "pfl", "pfl_run", only=_WINDOWS_OF_ONE),
+    Peer(
+        "flower",
+        "flower",
+        "flower",
+        seconds=100.0,
+        only=("Model I, FedOGD", "Model I, OFedIQ 99 %", "Room MLP, OFedIQ 99 %"),
+    ),
+)
+
+
+def compare(peers: Sequence[Peer], works: Sequence[Workload], seconds: float | None = None) -> list[Row]:
+    """One row per workload and program; ofediq runs before and after the peers, and its two runs count as one."""
+    rows: list[Row] = []
+    for work in works:
+        prepared = workloads.prepare(work)
+        with tempfile.TemporaryDirectory() as folder:
+            task = workloads.export(prepared, Path(folder))
+            limit = limit_seconds(prepared)
+            chosen = [replace(peer, seconds=seconds or peer.seconds) for peer in peers if peer.runs(work)]
+            before = _measure("ofediq", [sys.executable, "-m", "benchmarks.peers.ours"], task, work, 60.0)
+            answers = [_peer(peer, task, work) for peer in chosen]
+            after = _measure("ofediq", [sys.executable, "-m", "benchmarks.peers.ours"], task, work, 60.0)
+        ours = before | {
+            "times": before["times"] + after["times"],
+            "load": max(before["load"], after["load"]),
+        }
+        found = [_row(one, ours, prepared, limit) for one in (ours, *answers)]
+        for row in found:
+            print(f"{row['workload']}: {row['program']}: {_short(row)}", flush=True)
+        rows += found
+    return rows
+
+
+def grow(works: Sequence[Workload]) -> list[Row]:
+    """ofediq alone, from few to many clients."""
+    rows = []
+    for work in works:
+        prepared = workloads.prepare(work)
+        with tempfile.TemporaryDirectory() as folder:
+            task = workloads.export(prepared, Path(folder))
+            command = [sys.executable, "-m", "benchmarks.peers.ours"]
+            ours = _measure("ofediq", command, task, work, 120.0)
+        rows.append(_row(ours, ours, prepared, limit_seconds(prepared)))
+        print(f"{work.name}: {_short(rows[-1])}", flush=True)
+    return rows
+
+
+def limit_seconds(prepared: Prepared) -> tuple[float, float]:
+    """Of one step: its arithmetic as a matrix product, its data as a pass over memory, measured now."""
+    load, model = prepared.load, prepared.model
+    arithmetic = limits.work(model).per_step(load) / limits.matrix_speed()
+    features = int(np.prod(prepared.stream.x.shape[1:]))
+    return arithmetic, limits.bytes_per_step(load, features, model.dim) / limits.memory_speed()
+
+
+def _peer(peer: Peer, task: Path, work: Workload) -> Row:
+    try:
+        python = str(environment(peer.environment).python)
+    except InstallError as error:
+        return {"program": peer.name, "problem": f"does not install here: {error}"}
+    return _measure(peer.name, [python, "-m", f"{SCRIPTS}.{peer.script}"], task, work, peer.seconds)
+
+
+def _measure(name: str, command: list[str], task: Path, work: Workload, seconds: float) -> Row:
+    """Run a script on the task; what it noted until the limit counts."""
+    out = task.with_name("figures.json")
+    for old in (out, out.with_suffix(".npy")):
+        old.unlink(missing_ok=True)
+    load = os.getloadavg()[0]
+    quiet = {"PYTHONPATH": str(ROOT), "FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    call = [*command, str(task), str(out), "--seconds", str(seconds)]
+    done = bounded(call, seconds + GRACE, task.with_name("log"), quiet)
+    if not out.exists():
+        problem = "over the time limit" if done.code is None else reason(done.log)
+        return {"program": name, "problem": f"does not run here: {problem}"}
+    figures = json.loads(out.read_text())
+    skip = figures.get("block", 1)  # the first window or block also compiles
+    times = [spent / work.period for spent in figures["times"][skip:]]
+    return {
+        "program": name,
+        "times": times,
+        "errors": figures["errors"],
+        "params": np.load(out.with_suffix(".npy")),
+        "memory": done.memory,
+        "start": figures["first"] - done.started - (skip - 1) * work.period * float(np.median(times)),
+        "load": load,
+    }
+
+
+def _row(found: Row, ours: Row, prepared: Prepared, limit: tuple[float, float]) -> Row:
+    """What is kept of a measurement."""
+    work = prepared.workload
+    base: Row = {"workload": work.name, "program": found["program"], "dim": prepared.model.dim}
+    if "problem" in found:
+        return base | {"problem": found["problem"]}
+    seconds, reference = float(np.median(found["times"])), float(np.median(ours["times"]))
+    steps = len(found["errors"])
+    return base | {
+        "clients": work.clients,
+        "steps": steps,
+        "ms": 1e3 * seconds,
+        "fastest_ms": 1e3 * float(np.min(found["times"])),
+        "ratio": seconds / reference,
+        "ofediq_ms": 1e3 * reference,
+        "product_ms": 1e3 * limit[0],
+        "pass_ms": 1e3 * limit[1],
+        "error": float(np.mean(found["errors"])) / work.clients,
+        "ofediq_error": float(np.mean(ours["errors"][:steps])) / work.clients,
+        "task": prepared.task.task,
+        "distance": _distance(found["params"], steps, prepared),
+        "memory_mib": found["memory"] / 2**20,
+        "start_s": found["start"],
+        "load": found["load"],
+    }
+
+
+def _distance(params: Any, steps: int, prepared: Prepared) -> float:
+    """Between the models after `steps` steps, over how far ofediq's has moved."""
+    stream = prepared.stream.head(steps)
+    mine = simulate(prepared.method, stream, prepared.model, workloads.SEED).params
+    return float(np.linalg.norm(params - mine) / np.linalg.norm(mine - prepared.task.initial))
+
+
+def _short(row: Row) -> str:
+    if "problem" in row:
+        return str(row["problem"])
+    return f"{row['ms']:.3g} ms per step, {row['ratio']:.3g} x ofediq, {row['steps']} steps"
