@@ -8,7 +8,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 from benchmarks import limits
 from benchmarks.peers import codecs, simulation, tables, workloads
 from benchmarks.peers.environments import REQUIREMENTS, InstallError, environment
+from benchmarks.peers.processes import wait_for_quiet
 from ofediq.simulation import native_status
 
 FOLDER = Path(__file__).parents[1]
@@ -37,13 +38,11 @@ def run(arguments: Sequence[str]) -> int:
     results: dict[str, Any] = {} if given.quick or not RESULTS.exists() else json.loads(RESULTS.read_text())
     print(native_status(), flush=True)
     results |= _circumstances(parts, results)
-    for part in ("simulation", "growth", "codecs"):
-        found = _measure(part, parts, given)
-        if found is not None:
-            results[part] = _merged(results.get(part), found) if part == "simulation" else found
-            if not given.quick:
-                RESULTS.parent.mkdir(exist_ok=True)
-                RESULTS.write_text(json.dumps(_rounded(results), indent=1) + "\n")
+    for part, found in _measure(parts, given):
+        results[part] = found if part == "codecs" else merged(results.get(part), found)
+        if not given.quick:
+            RESULTS.parent.mkdir(exist_ok=True)
+            RESULTS.write_text(json.dumps(_rounded(results), indent=1) + "\n")
     print(render(results) if given.quick else _publish(results))
     return 0
 
@@ -71,6 +70,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a minute or so; results are printed, not kept")
     parser.add_argument("--table", action="store_true", help="only write the README's tables again")
     parser.add_argument("--seconds", type=float, help="for each peer on each workload")
+    parser.add_argument("--patience", type=float, default=0.0, help="seconds to wait for a quiet machine")
     parser.add_argument("--work", action="append", help="only workloads whose name has this in it")
     given = parser.parse_args(list(arguments))
     unknown = [part for part in given.parts if part not in PARTS]
@@ -79,31 +79,33 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     return given
 
 
-def _measure(part: str, parts: Sequence[str], given: argparse.Namespace) -> Any:
-    """The results of a part, or None if it was not asked for."""
-    if part == "simulation":
-        peers = [peer for peer in simulation.PEERS if peer.name in parts]
-        works = workloads.catalogue()
-        if given.work:
-            works = [work for work in works if any(text in work.name for text in given.work)]
-        elif given.quick:
-            works = [replace(work, steps=32) for work in works if work.name in QUICK_WORKS]
-        seconds = given.seconds or (4.0 if given.quick else None)
-        return simulation.compare(peers, works, seconds) if peers else None
-    if part not in parts:
-        return None
-    if part == "growth":
-        works = workloads.growth()
-        return simulation.grow(works[:2] if given.quick else works)
-    return codecs.compare(given.quick)
+def _measure(parts: Sequence[str], given: argparse.Namespace) -> Iterator[tuple[str, Any]]:
+    """Results as they come: the name of their part, and rows of the simulation or of its growth, or all codecs."""
+    bounds = simulation.Bounds(given.seconds or (4.0 if given.quick else None), given.patience)
+    peers = [peer for peer in simulation.PEERS if peer.name in parts]
+    works = workloads.catalogue()
+    if given.work:
+        works = [work for work in works if any(text in work.name for text in given.work)]
+    elif given.quick:
+        works = [replace(work, steps=32) for work in works if work.name in QUICK_WORKS]
+    for work in works if peers else []:
+        yield "simulation", simulation.compare(peers, work, bounds)
+    sizes = workloads.growth() if "growth" in parts else []
+    for work in sizes[:2] if given.quick else sizes:
+        yield "growth", [simulation.grow(work, bounds)]
+    if "codecs" in parts:
+        wait_for_quiet(bounds.patience)
+        yield "codecs", codecs.compare(given.quick)
 
 
-def _merged(before: list[Any] | None, now: list[Any]) -> list[Any]:
-    """Rows of this run in place of older ones of the same workload and program; in the catalogue's order."""
+def merged(before: list[Any] | None, now: list[Any]) -> list[Any]:
+    """Rows of this run in place of older ones of the same workload and program; in the tables' order."""
     rows = {(row["workload"], row["program"]): row for row in [*(before or []), *now]}
-    order = [work.name for work in workloads.catalogue()]
+    works = [*workloads.catalogue(), *workloads.growth()]
     programs = ["ofediq", *(peer.name for peer in simulation.PEERS)]
-    return [rows[work, program] for work in order for program in programs if (work, program) in rows]
+    return [
+        rows[work.name, program] for work in works for program in programs if (work.name, program) in rows
+    ]
 
 
 def _circumstances(parts: Sequence[str], before: dict[str, Any]) -> dict[str, Any]:

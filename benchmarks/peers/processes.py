@@ -1,8 +1,9 @@
-"""Run one process with a time limit, and watch how much memory it and its children take."""
+"""Run one process with a time limit, and watch its memory, and how busy others keep the machine meanwhile."""
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -23,19 +24,22 @@ class Finished:
         log: what it wrote to standard error.
         memory: bytes at the peak, with its children; 0 where the system does not tell.
         started: the clock when it was started.
+        others: the share of all cores' time that other processes had meanwhile.
     """
 
     code: int | None
     log: str
     memory: int
     started: float
+    others: float
 
 
 def bounded(
     command: Sequence[str], limit: float, log: Path, extra: Mapping[str, str] | None = None
 ) -> Finished:
     """Run `command` for at most `limit` seconds; whatever it has started ends with it."""
-    started, memory = time.time(), 0
+    started, memory, own = time.time(), 0, 0.0
+    busy, ended = _busy(), _ended_children()
     family: dict[int, str] = {}
     with log.open("w") as errors:
         process = subprocess.Popen(
@@ -48,13 +52,27 @@ def bounded(
         try:
             while process.poll() is None and time.time() - started < limit:
                 family |= (now := descendants(process.pid))
-                memory = max(memory, peak(set(now)))
+                memory, own = max(memory, peak(set(now))), max(own, sum(map(_seconds, now)))
                 time.sleep(PAUSE)
         finally:
             over = process.poll() is None
             _end(family | (descendants(process.pid) if over else {}))
             process.wait()
-    return Finished(None if over else process.returncode, log.read_text(errors="replace"), memory, started)
+    own = max(own, _ended_children() - ended)
+    spent = (os.cpu_count() or 1) * (time.time() - started)
+    others = max(0.0, _busy() - busy - own) / spent
+    code = None if over else process.returncode
+    return Finished(code, log.read_text(errors="replace"), memory, started, others)
+
+
+def wait_for_quiet(patience: float, share: float = 0.1) -> None:
+    """Wait until others use less than `share` of the cores for two seconds, but not longer than `patience`."""
+    begun = time.time()
+    while time.time() - begun < patience:
+        before, clock = _busy(), time.time()
+        time.sleep(2.0)
+        if _busy() - before < share * (os.cpu_count() or 1) * (time.time() - clock):
+            return
 
 
 def descendants(pid: int) -> dict[int, str]:
@@ -92,3 +110,24 @@ def _kilobytes(path: str, field: str) -> int:
             if line.startswith(field):
                 return 1024 * int(line.split()[1])
     return 0
+
+
+def _busy() -> float:
+    """Seconds that all cores have worked since the system started, or were taken away by the machine's host."""
+    with suppress(OSError):
+        user, nice, system, _, _, irq, soft, stolen = Path("/proc/stat").read_text().split()[1:9]
+        return sum(map(int, (user, nice, system, irq, soft, stolen))) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
+def _seconds(pid: int) -> float:
+    """Processor time of a process and of its children that have ended."""
+    with suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
+def _ended_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

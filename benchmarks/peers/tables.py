@@ -76,9 +76,9 @@ def details(rows: Sequence[Row]) -> str:
         speeds = [row["ms"], row["ratio"], row["ms"] / row["product_ms"], row["ms"] / row["pass_ms"]]
         apart = "" if row["program"] == "ofediq" else f"{row['distance']:.1g}"
         scores = [_score(row, row["error"]), _score(row, row["ofediq_error"]), apart]
-        ends = [number(row["memory_mib"]), f"{row['start_s']:.1f}", f"{row['load']:.1f}"]
+        ends = [number(row["memory_mib"]), f"{row['start_s']:.1f}", f"{100 * row['others']:.0f} %"]
         lines.append([*first, *map(number, speeds), str(row["steps"]), *scores, *ends])
-    return markdown([*header, "MiB", "first step s", "load"], lines)
+    return markdown([*header, "MiB", "first step s", "others"], lines)
 
 
 def growth(rows: Sequence[Row]) -> str:

@@ -1,5 +1,5 @@
 from benchmarks.peers import tables
-from benchmarks.peers.command import _merged
+from benchmarks.peers.command import merged
 from benchmarks.peers.environments import reason
 
 OURS = {
@@ -16,7 +16,7 @@ OURS = {
     "distance": 0.0,
     "memory_mib": 300.0,
     "start_s": 2.0,
-    "load": 0.1,
+    "others": 0.1,
 }
 LOOP = OURS | {"program": "torch-loop", "ms": 2000.0, "ratio": 40.0}
 BROKEN = {"workload": "Model I, FedOGD", "program": "flower", "problem": "does not run here: no luck"}
@@ -56,7 +56,7 @@ def test_codecs_without_a_decoder_have_no_speed() -> None:
 
 def test_a_new_row_takes_the_place_of_the_old_one() -> None:
     newer = LOOP | {"ms": 1000.0}
-    assert _merged([OURS, LOOP], [newer]) == [OURS, newer]
+    assert merged([OURS, LOOP], [newer]) == [OURS, newer]
 
 
 def test_the_reason_is_the_last_line_that_names_an_error() -> None:
