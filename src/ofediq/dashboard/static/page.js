@@ -25,8 +25,8 @@ follow("events", {
     waiting = true;
   },
   onConnection(what) {
-    const pill = document.getElementById("connection");
-    pill.dataset.connection = what;
+    document.getElementById("connection").dataset.connection = what;
+    document.body.classList.toggle("stale", what !== "live");
     put("connection", CONNECTIONS[what]);
     if (told.connection !== null) announce(what === "live" ? "Connected again." : "Connection lost, reconnecting.");
     told.connection = what;
@@ -34,7 +34,7 @@ follow("events", {
 });
 
 setInterval(() => {
-  if (state === null || document.hidden) return;
+  if (told.connection !== "live" || document.hidden) return; // old news do not get older on the page
   showProgress();
   showSlowly();
 }, SLOW);

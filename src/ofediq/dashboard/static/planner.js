@@ -30,7 +30,7 @@ export function planFor(state) {
 }
 
 function budgetNow() {
-  return Number((10 ** Number(slider.value)).toPrecision(3));
+  return Number((10 ** Number(slider.value)).toPrecision(2));
 }
 
 function showBudget() {
