@@ -70,7 +70,7 @@ def vectors(dims: tuple[int, ...]) -> dict[str, Vectors]:
 def ours() -> list[Codec]:
     """The (s, b) codec, the rotated quantiser, and the general-purpose compressors, which are installed here."""
     found = []
-    for levels, size in ((3, 45), (17, 31)):
+    for levels, size in ((3, 45), (17, 31), (15, 512), (127, 512)):
         codings: tuple[Coding, ...] = ("packed", "entropy")
         found += [_blocks(levels, size, coding) for coding in codings]
     rotations: tuple[tuple[int, Rotation], ...] = ((1, "nearest"), (2, "dither"), (4, "dither"))

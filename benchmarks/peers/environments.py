@@ -17,7 +17,7 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
     "flower": (TORCH, "flwr[simulation]"),
     "fedjax": ("fedjax", "jax<0.6"),  # FedJAX calls jax.tree_map, which later versions of JAX no longer have
     "pfl": (TORCH, "pfl"),
-    "hivemind": (TORCH, "hivemind"),
+    "hivemind": (TORCH, "hivemind", "numpy<2.4"),  # it converts arrays of one element to numbers
 }
 SHOWN = ("torch", "numpy", "flwr", "ray", "fedjax", "jax", "jaxlib", "pfl", "hivemind")
 LIMIT = 1200.0  # seconds for one package

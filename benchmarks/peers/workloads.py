@@ -56,12 +56,12 @@ def catalogue() -> list[Workload]:
         Workload("Model I, OFedIQ 99 %", *image, budget=0.01),
         Workload("Model I, OFedIQ 90 %", *image, budget=0.1),
         Workload("Model I, OFedIQ 99 %, L = 8", *image, budget=0.01, period=8),
-        Workload("Room MLP, FedOGD", "room", "mlp"),
-        Workload("Room MLP, OFedIQ 99 %", "room", "mlp", budget=0.01),
-        Workload("Energy MLP, FedOGD", "energy", "mlp"),
-        Workload("Energy MLP, OFedIQ 99 %", "energy", "mlp", budget=0.01),
-        Workload("softmax, FedOGD", "mnist", "softmax"),
-        Workload("softmax, OFedIQ 99 %", "mnist", "softmax", budget=0.01),
+        Workload("Room MLP, FedOGD", "room", "mlp", steps=640),
+        Workload("Room MLP, OFedIQ 99 %", "room", "mlp", budget=0.01, steps=640),
+        Workload("Energy MLP, FedOGD", "energy", "mlp", steps=640),
+        Workload("Energy MLP, OFedIQ 99 %", "energy", "mlp", budget=0.01, steps=640),
+        Workload("softmax, FedOGD", "mnist", "softmax", steps=640),
+        Workload("softmax, OFedIQ 99 %", "mnist", "softmax", budget=0.01, steps=640),
     ]
 
 
