@@ -128,8 +128,10 @@ class Coordinator:
         return bool(self._present)
 
     def connected(self, now: float) -> list[Action]:
-        """The connection to the broker is new: announce the task, and the open round if there is one."""
-        self._present.clear()  # the clients' retained messages come again
+        """The connection to the broker is new: announce the task, and the open round if there is one.
+
+        Clients that were present are still waited for: they lost the broker too, and come back.
+        """
         actions: list[Action] = [self._publish("task", self.task.encode(), retain=True)]
         if self._round is not None or self.finished:
             actions.append(self._model())
@@ -272,7 +274,7 @@ class Coordinator:
     def _complete(self, one: _Open, now: float) -> bool:
         if now >= one.since + self.rules.deadline:
             return True
-        if one.due is None and not self.task.passes:
+        if (one.due is None and not self.task.passes) or len(self._present) < self.rules.min_clients:
             return False
         awaited = self._present if one.due is None else self._present & one.due
         return all(name in one.heard or self._silent.get(name, 0) >= PATIENCE for name in awaited)

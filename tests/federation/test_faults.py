@@ -1,0 +1,143 @@
+"""Real processes that are killed, brokers that go away, disks that refuse: no round is lost or counted twice."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ofediq import models
+from ofediq.federation.config import MethodChoice
+from ofediq.federation.link import Broker
+from ofediq.simulation.reference import reference
+from ofediq.simulation.result import Result
+from ofediq.streams import Stream, load, partition
+from tests.federation.live import Processes
+from tests.federation.mosquitto import Mosquitto
+
+CLIENTS, STEPS = 6, 40
+METHOD = {"key": "ofediq", "budget": 0.2, "step_size": 0.1}
+ROUNDS = {
+    "count": STEPS,
+    "min_clients": CLIENTS,
+    "pace": "interval",
+    "interval": 0.05,
+    "deadline": 60.0,
+    "clip": 0,
+}
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Mosquitto]:
+    with Mosquitto(tmp_path / "mosquitto") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def stream() -> Stream:
+    return partition(load("digits"), clients=CLIENTS, steps=STEPS, seed=3)
+
+
+@pytest.fixture(scope="module")
+def wanted(stream: Stream) -> Result:
+    method = MethodChoice(**METHOD).build(650, CLIENTS)  # type: ignore[arg-type]  # a table of mixed values
+    return reference(method, stream, models.softmax(64, 10), seed=5)
+
+
+def start(folder: Path, broker: Mosquitto, stream: Stream, **rounds: Any) -> Processes:
+    place = Broker(broker.address, insecure=True)
+    run = Processes(folder, place, stream, method=METHOD, rounds={**ROUNDS, **rounds})
+    run.start("server", *run.names)
+    return run
+
+
+def check(run: Processes, wanted: Result) -> None:
+    """The server finished with the model, the rounds and the updates of an undisturbed run."""
+    totals = run.wait_for_end()["totals"]
+    assert totals["rounds"] == STEPS
+    assert totals["updates"] == wanted.senders.sum()
+    assert totals["bits_wire"] == wanted.bits_wire.sum()
+    np.testing.assert_allclose(run.params(), wanted.params, rtol=1e-4, atol=1e-5)
+
+
+def test_a_killed_server_continues_after_its_last_round(
+    tmp_path: Path, broker: Mosquitto, stream: Stream, wanted: Result
+) -> None:
+    with start(tmp_path, broker, stream) as run:
+        for step in (8, 20):
+            run.wait_for_step(step)
+            run.kill("server")
+            run.start("server")
+        check(run, wanted)
+
+
+def test_a_restarted_broker_is_found_again(
+    tmp_path: Path, broker: Mosquitto, stream: Stream, wanted: Result
+) -> None:
+    with start(tmp_path, broker, stream) as run:
+        run.wait_for_step(10)
+        broker.kill()
+        broker.start()
+        check(run, wanted)
+
+
+def test_a_third_of_the_clients_killed_and_restarted(
+    tmp_path: Path, broker: Mosquitto, stream: Stream, wanted: Result
+) -> None:
+    # `min_clients` asks for all of them: the server waits while some are away, and nothing at all is missed.
+    with start(tmp_path, broker, stream) as run:
+        run.wait_for_step(10)
+        run.kill("c1", "c4")
+        run.start("c1", "c4")
+        check(run, wanted)
+
+
+def test_clients_that_stay_away_do_not_stop_the_others(
+    tmp_path: Path, broker: Mosquitto, stream: Stream
+) -> None:
+    with start(tmp_path, broker, stream, min_clients=1) as run:
+        run.wait_for_step(10)
+        run.kill("c0", "c1")
+        totals = run.wait_for_end()["totals"]
+        assert totals["rounds"] == STEPS
+        assert totals["missed"] > 0
+
+
+def test_a_folder_that_cannot_be_written_is_reported_and_the_server_goes_on(
+    tmp_path: Path, broker: Mosquitto, stream: Stream, wanted: Result
+) -> None:
+    (tmp_path / "state").write_text("a file where the folder should be")
+    with start(tmp_path, broker, stream) as run:
+        end = run.wait_for_end()
+        assert end["totals"]["updates"] == wanted.senders.sum()
+        assert "cannot write checkpoint" in end["problems"][0]
+        assert "it goes on without" in run.log("server")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full, a disk that is always full")
+def test_a_full_disk_is_reported_and_the_server_goes_on(
+    tmp_path: Path, broker: Mosquitto, stream: Stream, wanted: Result
+) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "state.npz.partial").symlink_to("/dev/full")
+    with start(tmp_path, broker, stream) as run:
+        end = run.wait_for_end()
+        assert end["totals"]["updates"] == wanted.senders.sum()
+        assert "No space left on device" in end["problems"][0]
+
+
+def test_a_damaged_state_is_refused_with_one_sentence(
+    tmp_path: Path, broker: Mosquitto, stream: Stream
+) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "state.npz").write_bytes(b"PK\x03\x04 not a state")
+    run = Processes(tmp_path, Broker(broker.address, insecure=True), stream, method=METHOD, rounds=ROUNDS)
+    with run:
+        run.start("server")
+        assert run.running["server"].wait(timeout=60) == 2
+        assert run.log("server").startswith("ofediq: error: cannot read checkpoint")
+        assert "Traceback" not in run.log("server")
