@@ -1,0 +1,20 @@
+"""Messages that no honest client sends."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ofediq import codec
+from ofediq.codec import Message
+from ofediq.federation.messages import Publish, Report, UpdateMessage, write_json
+
+
+def forged(federation: str) -> list[Publish]:
+    """An update of c1, a model of the server's and the last will of c0, whoever publishes them."""
+    frame = codec.encode(Message.raw(np.full(650, 1e6, np.float32), step=1, client=1), "raw")
+    return [
+        Publish(f"{federation}/u/c1", UpdateMessage(Report(), 1, frame).encode()),
+        Publish(f"{federation}/model", b"nonsense", retain=True),
+        Publish(f"{federation}/here/c0", write_json(online=False), retain=True),
+        Publish(f"{federation}/here/mallory", write_json(online=True), retain=True),
+    ]
