@@ -72,6 +72,18 @@ def test_a_reader_does_not_hold_up_the_end_and_the_port_is_free_again() -> None:
         assert second.get("health").status == 200
 
 
+def test_a_reader_who_does_not_read_is_left_behind() -> None:
+    with socket.socket() as reader:
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        with Page(monitor(clients=60_000)) as served:  # more than the system keeps for a reader: 8 MB
+            reader.settimeout(10)
+            reader.connect(("127.0.0.1", urlsplit(served.address).port))
+            reader.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert reader.recv(12) == b"HTTP/1.1 200"
+        with reader.makefile("rb") as rest:
+            assert not rest.read().endswith(b"\r\n0\r\n\r\n")  # cut off
+
+
 def test_one_application_can_be_served_again() -> None:
     async def scene() -> list[bytes]:
         app = page(monitor())

@@ -14,16 +14,29 @@ from starlette.applications import Starlette
 from ofediq.dashboard.access import is_loopback
 from ofediq.errors import InputError, require_integer
 
-_GRACE = 2  # seconds that open requests get at the end; event streams end by themselves
+_GRACE = 1.0  # seconds that open requests get at the end; event streams end by themselves
+_LAST_RESORT = 5  # seconds after which uvicorn gives up waiting
 _WILDCARDS = ("0.0.0.0", "::")
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: signals belong to the federation's server."""
+    """uvicorn without its signal handlers, which belong to the federation's server, and with an end that is one."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Hang up on readers who do not read."""
+        late = asyncio.get_running_loop().call_later(_GRACE, self._hang_up)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            late.cancel()
+
+    def _hang_up(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
 
 @contextlib.asynccontextmanager
@@ -53,7 +66,7 @@ async def serve_page(app: Starlette, host: str = "127.0.0.1", port: int = 0) -> 
         http="h11",
         ws="none",
         server_header=False,
-        timeout_graceful_shutdown=_GRACE,
+        timeout_graceful_shutdown=_LAST_RESORT,
     )
     app.state.closing.clear()
     server = _Server(config)
