@@ -12,6 +12,7 @@ from ofediq.errors import InputError, extra, require, require_integer
 
 if TYPE_CHECKING:
     from ofediq.experiment import Config
+    from ofediq.tracking import Tracker
 
 _RUNS = Path("runs")
 _DATA, _LEARNING = "Data and clients", "Methods and model"
@@ -166,6 +167,16 @@ def run(
     devices: Annotated[
         int | None, typer.Option(help="Devices to split the clients over.", show_default="1")
     ] = None,
+    tracker: Annotated[
+        str, typer.Option(help="Also give the curves to an experiment tracker: tensorboard or mlflow.")
+    ] = "none",
+    tracker_folder: Annotated[
+        str | None,
+        typer.Option(
+            help="Where it keeps them; for mlflow also the address of a server.",
+            show_default="runs/tensorboard, runs/mlflow",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Compare online federated methods on a stream, all at the same number of bits.
@@ -214,7 +225,8 @@ def run(
     _require_extras()
     given = {name: value for name, value in choices.items() if value is not None}
     chosen = _configuration(given, config, out if resume else None)
-    summary = _execute(chosen, out, resume, force, checkpoint_every)
+    follower = _tracker(chosen, tracker, tracker_folder)
+    summary = _execute(chosen, out, resume, force, checkpoint_every, follower)
     _show(summary, as_json)
     if summary["interrupted"]:
         typer.echo(f"Interrupted; continue with: ofediq run --resume --out {summary['folder']}", err=True)
@@ -244,12 +256,27 @@ def _configuration(given: dict[str, Any], file: Path | None, resumed: Path | Non
     return Config.from_dict({**base, **given})
 
 
+def _tracker(config: Config, kind: str, place: str | None) -> Tracker:
+    """A tracker by name; a missing package is noticed before the work starts."""
+    from ofediq.tracking import tracker
+
+    def warn(sentence: str) -> None:
+        typer.echo(f"Note: {sentence}", err=True)
+
+    return tracker(kind, place, experiment=f"ofediq-{config.name}", warn=warn)
+
+
 def _execute(
-    config: Config, out: Path | None, resume: bool, force: bool, checkpoint_every: int | None
+    config: Config,
+    out: Path | None,
+    resume: bool,
+    force: bool,
+    checkpoint_every: int | None,
+    tracker: Tracker,
 ) -> dict[str, Any]:
     """Run the experiment and write its files; everything that can be wrong is found before the work starts."""
     from ofediq.cli.progress import Reporter
-    from ofediq.experiment import Experiment, Folder, free_folder, unfinished_folder, write_output
+    from ofediq.experiment import Experiment, Folder, free_folder, track, unfinished_folder, write_output
     from ofediq.experiment import run as run_experiment
 
     name = f"{config.name}-{config.preset}"
@@ -267,7 +294,11 @@ def _execute(
         outcome = run_experiment(
             experiment, folder, reporter, resume=resume, checkpoint_every=checkpoint_every
         )
-        return write_output(config, folder, outcome)
+        summary = write_output(config, folder, outcome)
+    # Last, so that nothing a tracker does can harm the run's own files. An interrupted run comes when it is resumed.
+    if outcome.comparison is not None and not outcome.interrupted:
+        track(config, outcome.comparison, tracker, folder.path.name)
+    return summary
 
 
 def _show(summary: dict[str, Any], as_json: bool) -> None:

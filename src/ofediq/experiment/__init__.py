@@ -6,6 +6,7 @@ folder    the folder of a run: what is there, what may be overwritten
 archive   finished results on disk, so that a resumed run does not compute them again
 runner    run everything, keep what is done
 output    write the files, make the summary
+tracked   the same for an experiment tracker
 frontier  the same methods at several budgets
 """
 
@@ -15,6 +16,7 @@ from ofediq.experiment.frontier import frontier
 from ofediq.experiment.output import write_output
 from ofediq.experiment.runner import Listener, Outcome, run
 from ofediq.experiment.setup import Experiment
+from ofediq.experiment.tracked import track
 
 __all__ = [
     "Config",
@@ -25,6 +27,7 @@ __all__ = [
     "free_folder",
     "frontier",
     "run",
+    "track",
     "unfinished_folder",
     "write_output",
 ]
