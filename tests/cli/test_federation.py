@@ -1,0 +1,52 @@
+"""`ofediq up`, `serve` and `client` as a user types them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def ofediq(*arguments: str, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ofediq", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+
+
+def test_up_runs_a_whole_federation(tmp_path: Path) -> None:
+    arguments = ["--clients", "4", "--rounds", "12", "--method", "fedogd", "--port", "0"]
+    done = ofediq("up", *arguments, "--out", str(tmp_path), "--json")
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert record["state"] == "finished"
+    assert record["totals"]["updates"] == 4 * 12
+    assert record["totals"]["samples"] == 4 * 12
+    assert record["totals"]["ccr"] == 0.0
+    assert record["bytes_sent"] > record["totals"]["bits_wire"] / 8 or not sys.platform.startswith("linux")
+    assert "Page: http://127.0.0.1:" in done.stderr
+    assert (tmp_path / "state.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["up", "--clients", "0"], "`clients` must be an integer from 1 to 500"),
+        (["up", "--clients", "3", "--budget", "2"], "`budget` must lie in (0, 1]"),
+        (["up", "--dataset", "cats"], "`dataset` must be one of"),
+        (
+            ["up", "--method", "ogd", "--clients", "2", "--rounds", "2"],
+            "`method` must be federated to run live",
+        ),
+        (["up", "--interval", "-1"], "`interval` must be a finite number >= 0"),
+        (["up", "--broker", "mqtt://192.168.0.1"], "`address` must be mqtts:// (TLS)"),
+        (["serve", "--config", "missing.toml"], "`config` must be a file that can be read"),
+        (["client", "--config", "missing.toml"], "`config` must be a file that can be read"),
+    ],
+)
+def test_mistakes_are_one_sentence_and_exit_code_2(arguments: list[str], message: str) -> None:
+    done = ofediq(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

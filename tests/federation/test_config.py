@@ -1,0 +1,128 @@
+"""What federation.toml and client.toml may say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ofediq.errors import InputError
+from ofediq.federation import ClientConfig, FederationConfig, assemble
+
+FEDERATION = """
+name = "greenhouse"
+seed = 3
+folder = "kept"
+
+[model]
+features = 5
+
+[method]
+key = "ofedavg"
+budget = 0.5
+step_size = 0.1
+
+[rounds]
+pace = "interval"
+interval = 2
+count = 100
+clip = 0
+
+[clients]
+roster = ["pi-1", "pi-2"]
+
+[page]
+port = 0
+"""
+CLIENT = """
+name = "pi-1"
+federation = "greenhouse"
+
+[broker]
+address = "mqtt://localhost:1883"
+insecure = true
+
+[source]
+kind = "csv"
+path = "rows.csv"
+target = "y"
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "config.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_federation_is_read_whole(tmp_path: Path) -> None:
+    config = FederationConfig.read(write(tmp_path, FEDERATION))
+    assert config.folder == tmp_path / "kept"
+    assert config.broker is None
+    assert config.model.task == "regression"
+    assert config.rules.roster == ("pi-1", "pi-2")
+    assert not config.rules.open
+    assert (config.rules.interval, config.rules.rounds, config.rules.clip) == (2, 100, None)
+    coordinator = assemble(config)
+    assert coordinator.method.name == "OFedAvg"
+    assert coordinator.monitor.parameters["rate"] == 0.5
+
+
+def test_a_client_is_read_whole(tmp_path: Path) -> None:
+    config = ClientConfig.read(write(tmp_path, CLIENT))
+    assert config.source.path == str(tmp_path / "rows.csv")
+    assert config.broker.port == 1883
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"greenhouse"', '"green/house"', "`name` must have 1 to 64 letters"),
+        ("seed = 3", "seed = -1", "`seed` must be an integer from 0 to 4294967295, got -1"),
+        ("features = 5", "feature = 5", "did you mean 'features'|`feature` is not known in|must be given in"),
+        ("features = 5", 'name = "softmax"', r"`shape` \(or `features`\) must be given in \[model\]"),
+        ("features = 5", 'features = 5\nname = "cnn"', "`model` must be linear or mlp for a regression task"),
+        ('key = "ofedavg"', 'key = "fedsgd"', "`method` must be one of"),
+        ("budget = 0.5", "budget = 1.5", r"`budget` must lie in \(0, 1\], got 1.5"),
+        ("budget = 0.5", 'budget = "all"', r"`budget` in \[method\] must be a number"),
+        ("step_size", "stepsize", r"`stepsize` is not known in \[method\]: did you mean 'step_size'\?"),
+        ('pace = "interval"', 'pace = "slow"', "`pace` must be one of asap, interval"),
+        ("interval = 2", "interval = 0", "`interval` must be a finite number > 0"),
+        ("count = 100", "count = -1", "`rounds` must be an integer >= 1"),
+        ('"pi-2"]', '"pi-1"]', "`roster` must not repeat a name"),
+        ('"pi-2"]', '"pi 2"]', "`roster` must have 1 to 64 letters"),
+        ("port = 0", "port = true", r"`port` in \[page\] must be a number, got True"),
+        ("[page]", "[pages]", "`pages` is not known in the configuration: did you mean 'page'"),
+        ("[page]", "[broken", "`config` must be TOML"),
+        ("[page]", '[broker]\naddress = "ftp://x"\n[page]', "must look like mqtts://host:port"),
+        ("[page]", "[broker]\n[page]", r"`address` must be given in \[broker\]"),
+        (
+            "[page]",
+            '[broker]\naddress = "mqtts://x"\nca = "no.pem"\n[page]',
+            "`ca` must be a file that exists",
+        ),
+    ],
+)
+def test_a_mistake_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in FEDERATION
+    with pytest.raises(InputError, match=message):
+        assemble(FederationConfig.read(write(tmp_path, FEDERATION.replace(old, new))))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('kind = "csv"', 'kind = "kafka"', "`kind` must be one of lines, csv, replay"),
+        ('path = "rows.csv"\n', "", "`path` must be given for a source of kind csv"),
+        ('target = "y"\n', "", "`target` must name the column to predict"),
+        ('federation = "greenhouse"\n', "", "`federation` must have 1 to 64 letters"),
+    ],
+)
+def test_a_clients_mistake_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        ClientConfig.read(write(tmp_path, CLIENT.replace(old, new)))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="`config` must be a file that can be read"):
+        FederationConfig.read(tmp_path / "nothing.toml")
