@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -114,6 +115,13 @@ class Mosquitto:
         """Stop it and start it again on the same port."""
         self.stop()
         self.start()
+
+    def reload(self) -> None:
+        """Make it read its files again; connections stay."""
+        assert self._process is not None
+        before = len(self.log)
+        self._process.send_signal(signal.SIGHUP)
+        assert "Reloading config." in self.wait_for_log("Reloading config.", before)
 
     def __enter__(self) -> Self:
         self.start()

@@ -176,6 +176,26 @@ def test_who_is_not_on_the_list_is_alone(listing: Mosquitto, certs: Path) -> Non
 
 
 @needs_mosquitto
+def test_a_lost_device_is_shut_out_while_it_is_connected(certs: Path, tmp_path: Path) -> None:
+    own = Mosquitto(tmp_path, secured(certs, "f", ("pi-1", "lost")))
+
+    async def body() -> None:
+        server, client = connection(own, certs / "server"), connection(own, certs / "pi-1")
+        async with server, client, connection(own, certs / "lost") as lost:
+            await server.subscribe("f/u/+", qos=1)
+            await lost.publish("f/u/lost", "as always", qos=1)
+            assert await next_message(server) == ("f/u/lost", b"as always")
+            secured(certs, "f", ("pi-1",))(own.port)
+            own.reload()
+            await lost.publish("f/u/lost", "too late", qos=1)
+            await client.publish("f/u/pi-1", "still in", qos=1)
+            assert await next_message(server) == ("f/u/pi-1", b"still in")
+
+    with own:
+        run(body)
+
+
+@needs_mosquitto
 def test_the_model_survives_a_restart(certs: Path, tmp_path: Path) -> None:
     """With a folder of its own for storage, as without Debian's configuration around it."""
     storage = PurePosixPath(tmp_path / "storage")
