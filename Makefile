@@ -9,7 +9,7 @@ endif
 
 BENCH ?= peers
 
-.PHONY: help setup run test check format bench clean
+.PHONY: help setup run test check format bench docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,5 +48,9 @@ format: .venv/.dev ## write the code in the project's format
 bench: .venv/.dev ## measure against peers, each in its own .bench/ environment; BENCH="peers --quick": a minute
 	$(BIN)/python -m benchmarks $(BENCH)
 
+docs: .venv/.dev ## the documentation site, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "site/index.html"
+
 clean: ## remove what the targets made
-	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis

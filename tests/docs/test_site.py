@@ -1,0 +1,73 @@
+"""The documentation site builds without a warning, asks no other host for anything, and misses no page or command."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+import ofediq
+from ofediq.cli.app import app
+
+pytestmark = pytest.mark.site
+
+ROOT = Path(__file__).parents[2]
+LOADED = re.compile(
+    r"<(?:script|img|iframe|source)[^>]*\ssrc=\"?(?:https?:)?//|<link[^>]*\shref=\"?(?:https?:)?//"
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stdout + done.stderr == ""
+    assert done.returncode == 0
+    return folder
+
+
+def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 20
+    assert not [page.name for page in pages if LOADED.search(page.read_text())]
+    assert not [
+        sheet for sheet in site.rglob("*.css") if re.search(r"url\(\s*[\"']?https?:", sheet.read_text())
+    ]
+
+
+def test_every_page_is_in_the_navigation(site: Path) -> None:
+    home = (site / "index.html").read_text()
+    for page in (ROOT / "docs").rglob("*.md"):
+        address = page.relative_to(ROOT / "docs").with_suffix(".html")
+        assert f'href="{address.as_posix()}"' in home, address
+
+
+def test_the_reference_has_every_command_and_option(site: Path) -> None:
+    page = (site / "commands" / "index.html").read_text()
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]  # it is a group
+        assert f"ofediq {name}</" in page or f"ofediq {name}<a" in page
+        for parameter in command.params:
+            assert parameter.opts[0] in page
+
+
+def test_the_api_has_every_public_name(site: Path) -> None:
+    pages = "".join(page.read_text() for page in (site / "api").glob("*.html"))
+    for room in (ofediq.methods, ofediq.theory, ofediq.simulation, ofediq.streams, ofediq.testing):
+        missing = [name for name in room.__all__ if not re.search(rf'id="ofediq\.[\w.]*\b{name}"', pages)]
+        assert not missing
+
+
+def test_equations_are_drawn_by_the_browser(site: Path) -> None:
+    for name in ("theory", "methods", "step-size"):
+        page = (site / f"{name}.html").read_text()
+        assert "<math " in page
+        assert "```math" not in page
