@@ -18,6 +18,7 @@ from benchmarks import limits
 from benchmarks.peers import codecs, simulation, tables, workloads
 from benchmarks.peers.environments import REQUIREMENTS, InstallError, environment
 from benchmarks.peers.processes import wait_for_quiet
+from ofediq.errors import DataError
 from ofediq.simulation import native_status
 
 FOLDER = Path(__file__).parents[1]
@@ -89,7 +90,10 @@ def _measure(parts: Sequence[str], given: argparse.Namespace) -> Iterator[tuple[
     elif given.quick:
         works = [replace(work, steps=32) for work in works if work.name in QUICK_WORKS]
     for work in works if peers else []:
-        yield "simulation", simulation.compare(peers, work, bounds)
+        try:
+            yield "simulation", simulation.compare(peers, work, bounds)
+        except DataError as error:
+            print(f"{work.name}: left out ({error})", flush=True)
     sizes = workloads.growth() if "growth" in parts else []
     for work in sizes[:2] if given.quick else sizes:
         yield "growth", [simulation.grow(work, bounds)]

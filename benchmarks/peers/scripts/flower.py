@@ -30,6 +30,7 @@ class Average(FedAvg):
         super().__init__(
             fraction_fit=1.0,
             fraction_evaluate=0.0,
+            min_fit_clients=given.task.clients,  # nodes register one by one, and a round would take those there are
             min_available_clients=given.task.clients,
             initial_parameters=ndarrays_to_parameters(self.values),
             on_fit_config_fn=lambda number: {"step": number - 1},
