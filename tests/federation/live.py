@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,11 @@ class InMemory:
 
 
 async def federate(
-    coordinator: Coordinator, broker: Broker, stream: Stream, limit: float = 60.0
+    coordinator: Coordinator,
+    broker: Broker,
+    stream: Stream,
+    limit: float = 60.0,
+    on_round: Callable[[], None] | None = None,
 ) -> list[Session]:
     """Run server and clients as tasks until all rounds are done."""
     from ofediq.federation.sources import Feeder
@@ -49,7 +54,7 @@ async def federate(
     for number, name in enumerate(client_names(stream.clients)):
         learner = Learner(coordinator.federation, name)
         sessions.append(Session(learner, broker, Feeder(learner, InMemory(stream, number)), patience=10.0))
-    server = Server(coordinator, broker, patience=10.0)
+    server = Server(coordinator, broker, patience=10.0, on_round=on_round)
     async with asyncio.timeout(limit):
         await asyncio.gather(server.run(), *(session.run() for session in sessions))
     return sessions

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ofediq import codec, methods, models
 from ofediq.codec import Message
 from ofediq.federation.assembly import coordinate
 from ofediq.federation.broker import embedded
+from ofediq.federation.following import Follower
 from ofediq.federation.link import Broker, BrokerError
 from ofediq.federation.messages import Report, UpdateMessage, write_json
 from ofediq.federation.rules import Rules
@@ -24,6 +26,7 @@ from ofediq.methods import Method
 from ofediq.simulation import simulate
 from ofediq.simulation.reference import reference
 from ofediq.streams import Stream, load, partition
+from ofediq.tracking import tracker
 from tests.federation.live import federate
 from tests.federation.mosquitto import Mosquitto
 
@@ -208,3 +211,18 @@ def test_a_broker_that_is_not_there_is_one_clear_sentence() -> None:
     gone = Broker("mqtt://127.0.0.1:1", insecure=True)
     with pytest.raises(BrokerError, match=r"cannot reach the broker at 127\.0\.0\.1:1"):
         asyncio.run(Server(server, gone, patience=0.2).run())
+
+
+def test_a_tracker_follows_the_rounds(stream: Stream, broker: Broker, tmp_path: Path) -> None:
+    event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    few = Stream(stream.dataset, stream.order[:6, :3])
+    server = coordinator("tracked", methods.fedogd(0.1), clients=3, steps=6)
+    follower = Follower(server.monitor, tracker("tensorboard", tmp_path))
+    asyncio.run(federate(server, broker, few, on_round=follower.round))
+    follower.end()
+    (file,) = tmp_path.rglob("events.out.*")
+    read = event_accumulator.EventAccumulator(str(file.parent)).Reload()
+    assert [point.step for point in read.Scalars("senders")] == [1, 2, 3, 4, 5, 6]
+    assert [point.value for point in read.Scalars("senders")] == [3.0] * 6
+    final = next(tag for tag in read.Tags()["scalars"] if tag.endswith("accuracy") and "final" in tag)
+    assert read.Scalars(final)[0].value == pytest.approx(1 - server.monitor.totals()["error"])

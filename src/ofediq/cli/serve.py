@@ -7,6 +7,7 @@ import contextlib
 import json
 import signal
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,9 +17,10 @@ import typer
 from ofediq.cli.render import facts, show
 
 if TYPE_CHECKING:
-    from ofediq.federation.config import PageChoice
+    from ofediq.federation.config import PageChoice, TrackerChoice
     from ofediq.federation.link import Broker
     from ofediq.federation.monitor import Monitor
+    from ofediq.tracking import Tracker
 
 
 class LogFormat(StrEnum):
@@ -35,6 +37,16 @@ LogOption = Annotated[
 
 def serve(
     config: Annotated[Path, typer.Option(help="The federation's TOML file.")],
+    tracker: Annotated[
+        str | None,
+        typer.Option(
+            help="tensorboard or mlflow: give the curves to an experiment tracker.", show_default="the file's"
+        ),
+    ] = None,
+    tracker_folder: Annotated[
+        str | None,
+        typer.Option(help="Where it keeps them; for mlflow also an address.", show_default="the file's"),
+    ] = None,
     log_format: LogOption = LogFormat.text,
     as_json: Annotated[bool, typer.Option("--json", help="Print the final record as JSON.")] = False,
 ) -> None:
@@ -46,28 +58,34 @@ def serve(
 
     Examples:
       ofediq serve --config federation.toml
+      ofediq serve --config federation.toml --tracker mlflow
       ofediq serve --config federation.toml --log-format json 2> log.jsonl
     """
-    from ofediq.federation.config import FederationConfig
+    from ofediq.federation.config import FederationConfig, TrackerChoice
     from ofediq.federation.logs import set_up
 
     set_up(log_format.value)
     chosen = FederationConfig.read(config)
+    if tracker is not None:
+        chosen = replace(chosen, tracker=TrackerChoice(tracker, tracker_folder))
     summary = asyncio.run(_serve(chosen))
     _print(summary, as_json)
 
 
 async def _serve(config: Any) -> dict[str, Any]:
     from ofediq.federation.assembly import assemble
+    from ofediq.federation.following import Follower
     from ofediq.federation.server import Server
 
     coordinator = assemble(config)
     async with broker_of(config.broker) as broker, page_of(coordinator.monitor, config.page) as address:
         if address is not None:
             typer.echo(f"Page: {address}", err=True)
-        server = Server(coordinator, broker, config.folder, patience=60.0)
+        follower = Follower(coordinator.monitor, tracker_of(config.tracker, config.name))
+        server = Server(coordinator, broker, config.folder, patience=60.0, on_round=follower.round)
         with stopping(server.stop):
             await server.run()
+        await asyncio.to_thread(follower.end)
     return summary_of(coordinator.monitor)
 
 
@@ -94,6 +112,13 @@ async def page_of(monitor: Monitor, choice: PageChoice) -> AsyncIterator[str | N
 
     async with serve_page(page(monitor, token=choice.token), choice.host, choice.port) as address:
         yield address if choice.token is None else f"{address}?token={choice.token}"
+
+
+def tracker_of(choice: TrackerChoice, name: str) -> Tracker:
+    """The tracker that a configuration asks for."""
+    from ofediq.tracking import tracker
+
+    return tracker(choice.kind, choice.folder, experiment=name)
 
 
 @contextlib.contextmanager

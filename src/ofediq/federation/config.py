@@ -15,6 +15,7 @@ from ofediq.federation.names import require_name
 from ofediq.federation.rules import Rules
 from ofediq.federation.task import ModelSpec
 from ofediq.methods import Method, at_budget, server_rule, with_server
+from ofediq.tracking import KINDS
 
 T = TypeVar("T")
 
@@ -72,6 +73,9 @@ class TrackerChoice:
 
     kind: str = "none"
     folder: str | None = None
+
+    def __post_init__(self) -> None:
+        require_choice("kind", self.kind, KINDS)
 
 
 @dataclass(frozen=True)

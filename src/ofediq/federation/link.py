@@ -17,7 +17,15 @@ from urllib.parse import unquote, urlsplit
 from ofediq.errors import InputError, OFedIQError, extra, require
 from ofediq.federation.messages import Publish
 
-_FATAL = ("certificate", "ssl", "not authori", "bad user name", "identifier rejected", "protocol version")
+_FATAL = (
+    "certificate",
+    "ssl",
+    "alert",
+    "not authori",
+    "bad user name",
+    "identifier rejected",
+    "protocol version",
+)
 
 
 class BrokerError(OFedIQError):
@@ -102,7 +110,10 @@ class Broker:
         """The TLS settings: the broker's certificate and host name are always checked."""
         if not self.secure:
             return None
-        context = ssl.create_default_context(cafile=self.ca)
+        try:
+            context = ssl.create_default_context(cafile=self.ca)
+        except (ssl.SSLError, OSError) as error:
+            raise BrokerError(f"cannot use the authority's certificate {self.ca}: {error}") from None
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.sslsocket_class = _ClosingSocket
         if self.certificate is not None:
@@ -211,7 +222,7 @@ async def connect(
     try:
         await client.__aenter__()
     except aiomqtt.MqttError as error:
-        reason = str(error)
+        reason = await asyncio.to_thread(_refusal, broker) or str(error)
         if any(word in reason.lower() for word in _FATAL):
             raise BrokerError(f"broker {broker.host}:{broker.port} refuses {name!r}: {reason}") from None
         raise LinkDown(reason) from None
@@ -226,6 +237,28 @@ async def connect(
         await link.close()
         with contextlib.suppress(aiomqtt.MqttError, OSError):
             await client.__aexit__(None, None, None)
+
+
+def _refusal(broker: Broker) -> str | None:
+    """What a broker says about our certificate, if that is why it hangs up.
+
+    With TLS 1.3 it judges a client's certificate after the handshake, and the MQTT library waits for an answer that
+    never comes. So ask once more, by hand: a CONNECT, and whatever comes back.
+    """
+    context = broker.tls()
+    if context is None:
+        return None
+    with contextlib.suppress(OSError):
+        try:
+            with (
+                socket.create_connection((broker.host, broker.port), timeout=5) as plain,
+                context.wrap_socket(plain, server_hostname=broker.host) as encrypted,
+            ):
+                encrypted.sendall(b"\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04test")
+                encrypted.recv(4)
+        except ssl.SSLError as error:
+            return f"{error.reason or error}".replace("_", " ").lower()
+    return None
 
 
 def is_loopback(host: str) -> bool:
