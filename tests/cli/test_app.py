@@ -35,22 +35,37 @@ def test_help_lists_the_commands(
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "sentence"),
     [
-        ("nonsense",),
-        ("plan",),
-        ("plan", "--budget", "0.1"),
-        ("plan", "--budget", "many", "--dim", "10"),
-        ("--wrong",),
+        (("nonsense",), "no such command 'nonsense'; `ofediq -h` shows what there is"),
+        (("plan",), "missing option '--budget'; `ofediq plan -h` shows what there is"),
+        (("plan", "--budget", "0.1"), "missing option '--dim'; "),
+        (("plan", "--budget", "many", "--dim", "10"), "invalid value for '--budget': "),
+        (("plan", "--budget"), "option '--budget' requires an argument; "),
+        (("run", "--step_size", "1"), "no such option: --step_size "),
+        (("data", "digits"), "got unexpected extra argument"),
+        (("certs", "nonsense"), "no such command 'nonsense'; `ofediq certs -h` shows what there is"),
+        (("--wrong",), "no such option: --wrong"),
     ],
 )
-def test_usage_errors_exit_with_2(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+def test_usage_errors_are_one_sentence_too(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    sentence: str,
 ) -> None:
     code, out, err = run(capsys, monkeypatch, *arguments)
     assert (code, out) == (2, "")
-    assert "Usage: ofediq" in err
-    assert "Traceback" not in err
+    assert err.startswith(f"ofediq: error: {sentence}")
+    assert err.count("\n") == 1
+
+
+def test_a_group_without_a_command_shows_its_help(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out, err = run(capsys, monkeypatch, "certs")
+    assert (code, err) == (0, "")
+    assert "authority" in out
 
 
 def test_an_error_of_ofediq_is_one_sentence(

@@ -72,7 +72,7 @@ def test_renewal(certs: Command) -> None:
     ("arguments", "users"),
     [
         ((), ["server", "pi-1"]),
-        (("--clients", "a, b", "--server", "boss"), ["boss", "a", "b"]),
+        (("--only", "a, b", "--server", "boss"), ["boss", "a", "b"]),
         (("--any-client",), ["server"]),
     ],
 )
@@ -103,8 +103,8 @@ def test_who_is_let_in(certs: Command, arguments: tuple[str, ...], users: list[s
             "`folder` must hold the broker's certificate, got 'certs/broker'",
         ),
         (
-            ("broker-config", "--federation", "f", "--clients", "a", "--any-client"),
-            "`clients` must not be given",
+            ("broker-config", "--federation", "f", "--only", "a", "--any-client"),
+            "`only` must not be given",
         ),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -11,6 +11,7 @@ from ofediq import __version__
 from ofediq.cli.certs import certs
 from ofediq.cli.client import client
 from ofediq.cli.data import data
+from ofediq.cli.doctor import doctor
 from ofediq.cli.frontier import frontier
 from ofediq.cli.plan import plan
 from ofediq.cli.reproduce import reproduce
@@ -18,6 +19,9 @@ from ofediq.cli.run import run
 from ofediq.cli.serve import serve
 from ofediq.cli.up import up
 from ofediq.errors import OFedIQError
+
+# The base of every complaint about options and arguments; typer exports only what derives from it.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     help="Online federated learning that counts every bit: plan, simulate, federate.",
@@ -36,6 +40,7 @@ app.command()(up)
 app.command()(serve)
 app.command()(client)
 app.add_typer(certs, name="certs")
+app.command()(doctor)
 
 
 def _print_version(wanted: bool) -> None:
@@ -57,11 +62,26 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line. Errors of ofediq become one sentence and exit code 2, an interruption exit code 130."""
+    """Run the command line. Errors become one sentence and exit code 2, an interruption exit code 130."""
     try:
-        app(prog_name="ofediq")
+        sys.exit(app(prog_name="ofediq", standalone_mode=False))
     except OFedIQError as error:
-        typer.echo(f"ofediq: error: {error}", err=True)
-        sys.exit(2)
-    except KeyboardInterrupt:
+        _fail(str(error))
+    except _UsageError as error:
+        if not str(error):  # a group without a command has shown its help
+            sys.exit(0)
+        _fail(_usage_sentence(error))
+    except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
+
+
+def _usage_sentence(error: Any) -> str:
+    """What is wrong with the words on the command line, and where to read on."""
+    path = error.ctx.command_path if error.ctx else "ofediq"
+    sentence = error.format_message().rstrip(".")
+    return f"{sentence[:1].lower()}{sentence[1:]}; `{path} -h` shows what there is"
+
+
+def _fail(sentence: str) -> NoReturn:
+    typer.echo(f"ofediq: error: {' '.join(sentence.split())}", err=True)
+    sys.exit(2)

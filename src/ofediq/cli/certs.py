@@ -145,7 +145,9 @@ def broker_config(
     broker: Annotated[str, typer.Option(help="Folder of the broker's certificate.")] = "broker",
     clients: Annotated[
         str | None,
-        typer.Option(help="Who may take part, with commas.", show_default="all clients in the folder"),
+        typer.Option(
+            "--only", help="Who may take part, names with commas.", show_default="all clients in the folder"
+        ),
     ] = None,
     any_client: Annotated[
         bool, typer.Option("--any-client", help="Let in every client that the authority signed.")
@@ -204,7 +206,7 @@ def _clients(folder: Path, given: str | None, everyone: bool) -> tuple[str, ...]
     from ofediq.federation.certificates import describe
 
     if given is not None:
-        require(not everyone, "clients", "must not be given together with --any-client", given)
+        require(not everyone, "only", "must not be given together with --any-client", given)
         return tuple(name.strip() for name in given.split(","))
     if everyone:
         return None
@@ -212,7 +214,7 @@ def _clients(folder: Path, given: str | None, everyone: bool) -> tuple[str, ...]
     if not found:
         raise InputError(
             f"no client has a certificate in {str(folder)!r}: `ofediq certs client` makes some, "
-            "or say --clients or --any-client"
+            "or say --only or --any-client"
         )
     return found
 

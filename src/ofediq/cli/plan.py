@@ -42,7 +42,9 @@ def plan(
     method: Annotated[
         Method,
         typer.Option(
-            help="exact: the true optimum; paper: Algorithm 3 as written; measured: best for bits on the wire."
+            "--method",
+            "--planner",
+            help="exact: the true optimum; paper: Algorithm 3 as written; measured: best for bits on the wire.",
         ),
     ] = Method.exact,
     capacities: Annotated[
@@ -146,7 +148,8 @@ def _read_array(path: Path) -> Any:
     try:
         return np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"`updates` must be a readable .npy file, got {str(path)!r} ({error})") from None
+        why = getattr(error, "strerror", None) or error
+        raise DataError(f"`updates` must be a readable .npy file, got {str(path)!r} ({why})") from None
 
 
 def _read_numbers(path: Path) -> list[float]:
@@ -154,8 +157,10 @@ def _read_numbers(path: Path) -> list[float]:
     try:
         words = path.read_text(encoding="utf-8").replace(",", " ").split()
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"`capacities` must be a readable text file, got {str(path)!r} ({error})") from None
+        why = getattr(error, "strerror", None) or error
+        raise DataError(f"`capacities` must be a readable text file, got {str(path)!r} ({why})") from None
     try:
         return [float(word) for word in words]
     except ValueError as error:
-        raise DataError(f"`capacities` must hold numbers only, got {str(path)!r} ({error})") from None
+        why = getattr(error, "strerror", None) or error
+        raise DataError(f"`capacities` must hold numbers only, got {str(path)!r} ({why})") from None

@@ -253,7 +253,11 @@ def _configuration(given: dict[str, Any], file: Path | None, resumed: Path | Non
     if given.keys() & {"dataset", "data"}:
         for name in ("dataset", *_FILE_OPTIONS, "options", "partition"):
             base.pop(name, None)
-    return Config.from_dict({**base, **given})
+    chosen = Config.from_dict({**base, **given})
+    for name, kind in (("alpha", "dirichlet"), ("labels", "label")):
+        if name in given and chosen.partition != kind:
+            raise InputError(f"`{name}` needs partition {kind}, got {chosen.partition}")
+    return chosen
 
 
 def _tracker(config: Config, kind: str, place: str | None) -> Tracker:

@@ -54,7 +54,7 @@ def serve(
 
     Publishes the model, collects updates, closes rounds, serves the page.
     Killed and started again, it continues after its last closed round.
-    Without [broker] in the file it runs an embedded one on loopback.
+    Without a broker in the file it runs an embedded one on loopback.
 
     Examples:
       ofediq serve --config federation.toml

@@ -19,9 +19,7 @@ from ofediq.errors import InputError
 
 def up(
     clients: Annotated[int, typer.Option(help="Client processes to start.")] = 20,
-    dataset: Annotated[
-        str, typer.Option(help="What they learn; `ofediq data list` shows the names.")
-    ] = "digits",
+    dataset: Annotated[str, typer.Option(help="What they learn; `ofediq data` lists them.")] = "digits",
     rounds: Annotated[int, typer.Option(help="Rounds to run.")] = 200,
     method: Annotated[str, typer.Option(help="fedogd, ofedavg, fedomd, ofediq or ofedgrid.")] = "ofediq",
     budget: Annotated[float, typer.Option(help="Fraction of FedOGD's uplink bits.")] = 0.1,

@@ -144,7 +144,8 @@ class Config:
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise DataError(f"`config` must be a readable JSON file, got {str(path)!r} ({error})") from None
+            why = getattr(error, "strerror", None) or error
+            raise DataError(f"`config` must be a readable JSON file, got {str(path)!r} ({why})") from None
         if not isinstance(content, dict) or not isinstance(content.get("config", {}), dict):
             raise DataError(f"`config` must hold a JSON object, got {str(path)!r}")
         return cls.from_dict(content.get("config", content))
