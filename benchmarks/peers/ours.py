@@ -34,19 +34,20 @@ def main() -> None:
     task = given.task
     method, stream, model = parts(task)
     recorder = Recorder(task, given.seconds)
-    blocks: list[tuple[int, float]] = []
+    blocks: list[tuple[int, float, float]] = []
 
     def progress(done: int, _: int) -> None:
         if not recorder.first:
             recorder.first = time.time()
-        blocks.append((done // task.period, time.perf_counter()))
+        blocks.append((done // task.period, time.perf_counter(), time.process_time()))
 
     result = simulate(method, stream, model, initial=task.initial, progress=progress)
     recorder.errors = [float(error) for error in result.error]
-    begun, last = recorder.began, 0
-    for done, ended in blocks:
+    last, begun, worked = 0, recorder.began, recorder.worked
+    for done, ended, work in blocks:
         recorder.times += [(ended - begun) / (done - last)] * (done - last)
-        begun, last = ended, done
+        recorder.work += [(work - worked) / (done - last)] * (done - last)
+        last, begun, worked = done, ended, work
     recorder.report(result.params, Path(given.out), block=blocks[0][0])
 
 

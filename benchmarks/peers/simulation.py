@@ -92,6 +92,7 @@ def compare(peers: Sequence[Peer], work: Workload, bounds: Bounds) -> list[Row]:
         limit = tuple(map(min, limit, limit_seconds(prepared)))
     ours = before | {
         "times": before["times"] + after["times"],
+        "work": before["work"] + after["work"],
         "others": max(before["others"], after["others"]),
     }
     rows = [_row(one, ours, prepared, limit) for one in (ours, *answers)]
@@ -165,6 +166,7 @@ def _once(name: str, command: list[str], task: Path, work: Workload, seconds: fl
     return {
         "program": name,
         "times": times,
+        "work": [spent / work.period for spent in figures["work"][skip:]],
         "errors": figures["errors"],
         "params": np.load(out.with_suffix(".npy")),
         "memory": done.memory,
@@ -186,6 +188,8 @@ def _row(found: Row, ours: Row, prepared: Prepared, limit: tuple[float, ...]) ->
         "steps": steps,
         "ms": 1e3 * seconds,
         "fastest_ms": 1e3 * float(np.min(found["times"])),
+        "cpu_ms": 1e3 * float(np.median(found["work"])),
+        "ofediq_cpu_ms": 1e3 * float(np.median(ours["work"])),
         "ratio": seconds / reference,
         "ofediq_ms": 1e3 * reference,
         "product_ms": 1e3 * limit[0],

@@ -120,8 +120,10 @@ class Recorder:
         self.task, self.seconds = task, seconds
         self.errors: list[float] = []
         self.times: list[float] = []
+        self.work: list[float] = []
         self.first = 0.0
         self.began = self.last = time.perf_counter()
+        self.worked = time.process_time()
 
     @property
     def over(self) -> bool:
@@ -135,13 +137,16 @@ class Recorder:
         self.times.append(now - self.last)
         self.errors += [float(error) for error in errors]
         self.last = now
+        worked = time.process_time()
+        self.work.append(worked - self.worked)
+        self.worked = worked
         if not self.first:
             self.first = time.time()
 
     def report(self, params: Vector, out: Path, **more: Any) -> None:
-        """Save the parameters beside the figures: seconds of each window, and errors of each step."""
+        """Save the parameters beside the figures: seconds and processor seconds of each window, errors of each step."""
         np.save(out.with_suffix(".npy"), np.asarray(params, np.float32))
-        figures = {"first": self.first, "times": self.times, "errors": self.errors, **more}
+        figures = {"first": self.first, "times": self.times, "work": self.work, "errors": self.errors, **more}
         out.write_text(json.dumps(figures))
 
 
