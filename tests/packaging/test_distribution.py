@@ -85,12 +85,28 @@ print((decode(encode(message)).dequantize() == message.dequantize()).all())
 
 
 @pytest.mark.parametrize(
-    "command", [("run",), ("frontier",), ("reproduce", "--quick")], ids=lambda words: str(words[0])
+    ("command", "package", "extra"),
+    [
+        ("run", "jax", "sim"),
+        ("frontier", "jax", "sim"),
+        ("reproduce --quick", "jax", "sim"),
+        ("up", "jax", "sim"),
+        ("data", "pooch", "sim"),
+        ("certs authority", "cryptography", "federation"),
+    ],
 )
-def test_a_missing_extra_is_one_sentence(clean: Clean, command: tuple[str, ...]) -> None:
-    done = clean.run("ofediq", *command)
-    sentence = "ofediq: error: jax is not installed: it comes with `pip install 'ofediq[sim]'`\n"
+def test_a_missing_extra_is_one_sentence(clean: Clean, command: str, package: str, extra: str) -> None:
+    done = clean.run("ofediq", *command.split())
+    sentence = f"ofediq: error: {package} is not installed: it comes with `pip install 'ofediq[{extra}]'`\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", sentence)
+
+
+def test_the_doctor_says_what_is_missing(clean: Clean) -> None:
+    found = json.loads(clean.run("ofediq", "doctor", "--json").stdout)
+    assert found["packages"]["jax"] is None
+    assert "jax" in found["extras"]["sim"]
+    assert set(found["extras"]["sim"]) < set(found["extras"]["flax"])  # an extra of an extra
+    assert found["kernels"] == "jax is not installed: it comes with `pip install 'ofediq[sim]'`"
 
 
 def test_a_missing_extra_in_python(clean: Clean) -> None:

@@ -149,10 +149,9 @@ def _show(found: dict[str, Any]) -> None:
         "data": _data_folder(found["data"]),
         "cache": found["cache"],
     }
-    rows = [
-        (name, "complete" if not lacking else f"missing {', '.join(lacking)}")
+    extras_found = {
+        name: "complete" if not lacking else f"missing {', '.join(lacking)}"
         for name, lacking in found["extras"].items()
-    ]
-    render.show(
-        render.heading(f"ofediq {found['version']}"), render.facts(facts), render.table(("extra", ""), rows)
-    )
+    }
+    render.show(render.heading(f"ofediq {found['version']}"), render.facts(facts))
+    render.show(render.heading("Extras"), render.facts(extras_found))

@@ -162,5 +162,4 @@ def _read_numbers(path: Path) -> list[float]:
     try:
         return [float(word) for word in words]
     except ValueError as error:
-        why = getattr(error, "strerror", None) or error
-        raise DataError(f"`capacities` must hold numbers only, got {str(path)!r} ({why})") from None
+        raise DataError(f"`capacities` must hold numbers only, got {str(path)!r} ({error})") from None

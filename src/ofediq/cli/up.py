@@ -14,7 +14,7 @@ import typer
 from ofediq.cli.progress import Reporter
 from ofediq.cli.render import facts, show
 from ofediq.cli.serve import LogFormat, LogOption, broker_of, page_of, stopping, summary_lines, summary_of
-from ofediq.errors import InputError
+from ofediq.errors import InputError, extra
 
 
 def up(
@@ -55,6 +55,8 @@ def up(
       ofediq up --clients 5 --rounds 50 --method fedogd --json
       ofediq up --interval 0.5 --rounds 600 --stay
     """
+    for module, brought_by in (("jax", "sim"), ("aiomqtt", "federation"), ("amqtt", "server")):
+        extra(module, brought_by)  # says what is missing before the work starts
     from ofediq.experiment import Config
     from ofediq.federation.config import PageChoice
     from ofediq.federation.link import Broker
