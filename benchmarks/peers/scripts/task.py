@@ -144,7 +144,7 @@ class Recorder:
             self.first = time.time()
 
     def report(self, params: Vector, out: Path, **more: Any) -> None:
-        """Save the parameters beside the figures: seconds and processor seconds of each window, errors of each step."""
+        """Save parameters and figures: seconds and processor seconds of each window, errors of each step."""
         np.save(out.with_suffix(".npy"), np.asarray(params, np.float32))
         figures = {"first": self.first, "times": self.times, "work": self.work, "errors": self.errors, **more}
         out.write_text(json.dumps(figures))
