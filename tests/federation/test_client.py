@@ -181,6 +181,7 @@ def test_client_code_imports_numpy_constriction_and_aiomqtt_only() -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's /proc to see peak memory")
 def test_a_client_process_answers_json_lines_in_little_memory(tmp_path: Path, broker: Broker) -> None:
     config = tmp_path / "client.toml"
     config.write_text(
@@ -188,9 +189,10 @@ def test_a_client_process_answers_json_lines_in_little_memory(tmp_path: Path, br
     )
     lines = "".join(json.dumps({"x": x.tolist(), "y": y}) + "\n" for x, y in samples(5))
     program = (
-        "import resource, sys; from ofediq.cli.app import app; "
+        "import sys; from ofediq.cli.app import app; "
         "app(['client', '--config', sys.argv[1], '--json'], standalone_mode=False); "
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+        "lines = open('/proc/self/status').read().splitlines(); "  # getrusage would count the test's own memory
+        "print(next(line.split()[1] for line in lines if line.startswith('VmHWM')), file=sys.stderr)"
     )
     with running_server("lines", broker, deadline=1.0):
         done = subprocess.run(
@@ -206,8 +208,7 @@ def test_a_client_process_answers_json_lines_in_little_memory(tmp_path: Path, br
     assert answers[0]["prediction"] == 0.0
     said = done.stderr.splitlines()
     assert json.loads(said[-2])["samples"] == 5
-    kilobytes = int(said[-1]) / (1024 if sys.platform == "darwin" else 1)
-    assert kilobytes < 80_000
+    assert int(said[-1]) < 80_000  # kilobytes
 
 
 def test_a_model_that_is_not_built_in_is_given_to_both_sides(broker: Broker) -> None:

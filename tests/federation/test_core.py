@@ -142,7 +142,7 @@ def test_a_restarted_server_loses_and_repeats_no_round(stream: Stream) -> None:
     first = coordinator(method)
     network = Network(first, stream)
     network.start()
-    network.run(limit=CLIENTS * 5 + 7)  # stop in the middle of a round
+    network.run(limit=CLIENTS * 6 + 7)  # stop in the middle of a round
     assert network.saved is not None
     assert not first.finished
     second = coordinator(method, saved=network.saved)
@@ -207,3 +207,23 @@ def test_rounds_keep_an_interval(stream: Stream) -> None:
     np.testing.assert_allclose(
         server.params, expected(METHODS["packed"], stream).params, rtol=1e-5, atol=1e-6
     )
+
+
+def test_what_an_earlier_federation_left_behind_is_not_taken_for_this_one(stream: Stream) -> None:
+    first = coordinator(METHODS["packed"])
+    network = Network(first, stream)
+    network.start()
+    network.run()
+    left = dict(network.retained)  # task and final model
+    again = coordinator(METHODS["packed"])
+    network = Network(again, stream)
+    network.retained = left
+    for name in network.learners:  # the clients are there before the new server
+        network.queue += [(name, kept) for kept in left.values()]
+        network.run()
+        assert not network.learners[name].finished
+    again.epoch = 2
+    network.start()
+    network.run()
+    assert again.finished
+    np.testing.assert_array_equal(again.params, first.params)

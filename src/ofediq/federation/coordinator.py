@@ -135,6 +135,8 @@ class Coordinator:
         actions: list[Action] = [self._publish("task", self.task.encode(), retain=True)]
         if self._round is not None or self.finished:
             actions.append(self._model())
+        else:  # what an earlier federation of this name left behind must not be taken for ours
+            actions.append(self._publish("model", b"", retain=True))
         return actions + self.tick(now)
 
     def receive(self, topic: str, payload: bytes, now: float) -> list[Action]:
@@ -162,7 +164,8 @@ class Coordinator:
     def next_tick(self) -> float:
         """When `tick` is needed if nothing arrives; infinite if never."""
         if self._round is not None:
-            return self._round.since + self.rules.deadline
+            done = self._complete(self._round, self._round.since)  # nobody is due, or everyone was heard
+            return self._round.since + (0.0 if done else self.rules.deadline)
         if self.finished or len(self._present) < self.rules.min_clients or self.rules.pace == "asap":
             return math.inf
         return self._last_opened + self.rules.interval

@@ -61,6 +61,7 @@ class Learner:
         self.sent = 0
         self.samples = 0
         self._window: _Window | None = None
+        self._took_part = False
         self._waiting: bytes | None = None  # a model that came before the task or the number
         self._report = Report()
         self._remembered: OrderedDict[bytes, Vector] = OrderedDict()
@@ -77,8 +78,11 @@ class Learner:
 
     @property
     def finished(self) -> bool:
-        """Whether the server has said that learning is over."""
-        return self._window is not None and self._window.opened.final
+        """Whether learning is over, in a federation in which this client took part.
+
+        A client that finds nothing but a final model waits for a new run, and may predict with it meanwhile.
+        """
+        return self._took_part and self._window is not None and self._window.opened.final
 
     @property
     def step(self) -> int:
@@ -112,7 +116,7 @@ class Learner:
                 raise InputError(f"`number` must be an integer below 2^32 - 1, got {number!r}")
             self.number = number
             return self._on_waiting()
-        if kind == "model":
+        if kind == "model" and payload:  # an empty one says that there is none yet
             self._waiting = payload
             return self._on_waiting()
         return []
@@ -177,6 +181,7 @@ class Learner:
                 return [] if window.said is None else [self._topic(window.said)]
         zeros = np.zeros_like(opened.params)
         self._window = _Window(self.task, self.model, self.number, opened, opened.params, zeros)
+        self._took_part |= not opened.final
         return []
 
     def _opened(self) -> _Window:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
 import socket
 import ssl
@@ -207,6 +208,9 @@ async def connect(
     Raises `LinkDown` if the broker cannot be reached now, `BrokerError` if trying again is pointless.
     """
     aiomqtt = extra("aiomqtt", "federation")
+    loop = asyncio.get_running_loop()
+    if loop.get_exception_handler() is None:
+        loop.set_exception_handler(_without_noise)
     client = aiomqtt.Client(
         broker.host,
         broker.port,
@@ -237,6 +241,19 @@ async def connect(
         await link.close()
         with contextlib.suppress(aiomqtt.MqttError, OSError):
             await client.__aexit__(None, None, None)
+
+
+def _without_noise(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """As the loop's own handler, but for what the libraries below let slip and recover from by themselves.
+
+    The MQTT library watches a socket that it has just closed; the embedded broker trips when many connect at once,
+    and whoever was refused connects again.
+    """
+    error, text = context.get("exception"), str(context.get("message", ""))
+    closed = isinstance(error, OSError) and error.errno == errno.EBADF and "add_writer" in text
+    tripped = isinstance(error, RuntimeError) and "client_connected_cb" in text
+    if not (closed or tripped):
+        loop.default_exception_handler(context)
 
 
 def _refusal(broker: Broker) -> str | None:

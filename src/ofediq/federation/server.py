@@ -93,7 +93,8 @@ class Server:
                     leave_at = min(leave_at, now + LINGER)
                     if now >= leave_at or not self.coordinator.anyone_present:
                         return
-                item = await link.receive(min(self.coordinator.next_tick() - now, leave_at - now, 0.5))
+                wait = min(self.coordinator.next_tick() - now, leave_at - now, 0.5)
+                item = await link.receive(max(0.0, wait))
                 now = time.time()
                 if item is None:
                     self._count(link, before)
