@@ -151,7 +151,15 @@ def test_the_report_needs_nothing_from_outside(tmp_path: Path) -> None:
 
 def test_the_files_are_there_and_json_is_plain(tmp_path: Path) -> None:
     outcome, _ = run_tiny(tmp_path)
-    assert {path.name for path in outcome.folder.iterdir()} == {"fig3.png", "report.html", "results.json"}
+    assert {path.name for path in outcome.folder.iterdir()} == {
+        "fig3.png",
+        "report.html",
+        "results.json",
+        "tables.md",
+    }
+    tables = (outcome.folder / "tables.md").read_text(encoding="utf-8")
+    assert "### fig3: " in tables
+    assert "| method | ours | authors | difference | CCR | seeds |" in tables
     assert json.loads((outcome.folder / "results.json").read_text()) == outcome.results
 
 

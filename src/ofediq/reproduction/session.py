@@ -1,4 +1,4 @@
-"""`reproduce`: run what is missing, then write figures, report.html and results.json."""
+"""`reproduce`: run what is missing, then write figures, report.html, tables.md and results.json."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ofediq.reproduction.claims import AT_99
 from ofediq.reproduction.convex import cases, measure_all
 from ofediq.reproduction.estimate import estimate_seconds, in_words
 from ofediq.reproduction.figures import draw_panels, draw_regrets
+from ofediq.reproduction.markdown import write_tables
 from ofediq.reproduction.page import write_page
 from ofediq.reproduction.panels import PANELS, PRESETS, Scale, all_units
 from ofediq.reproduction.results import collect
@@ -87,6 +88,7 @@ def reproduce(
         write_page(
             results, pictures if regret is None else {**pictures, "regret": regret}, folder / "report.html"
         )
+        write_tables(results, folder / "tables.md")
         _write_json(folder / "results.json", results)
     except OSError as error:
         raise InputError(f"`out` must be writable, got {str(out)!r} ({error.strerror or error})") from None

@@ -1,0 +1,43 @@
+"""tables.md: the claims and values of a reproduction as Markdown, to be pasted where people read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ofediq.reproduction.page import VALUE_COLUMNS, panel_rows, panel_title
+
+_HOLDS = {True: "holds", False: "does not hold", None: "not known"}
+
+
+def write_tables(results: Mapping[str, Any], path: Path) -> None:
+    """Write the tables of `results` to `path`."""
+    path.write_text(render_tables(results), encoding="utf-8")
+
+
+def render_tables(results: Mapping[str, Any]) -> str:
+    """A table of claims, and one per panel."""
+    claims = [(one["statement"], _HOLDS[one["holds"]], one["sentence"]) for one in results["claims"]]
+    parts = ["### Claims", _table(("claim", "here", "why"), claims)]
+    for name, panel in results["panels"].items():
+        parts += [f"### {panel_title(name, panel)}", _table(VALUE_COLUMNS, panel_rows(panel))]
+        if panel["same_order"] is not None:
+            parts.append(
+                f"The methods rank {'as' if panel['same_order'] else 'differently from'} the authors'."
+            )
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table.
+
+    >>> print(_table(("a", "b"), [("1", "2")]))
+    | a | b |
+    |---|---|
+    | 1 | 2 |
+    """
+    names = list(columns)
+    lines = [names, *rows]
+    text = [f"| {' | '.join(line)} |" for line in lines]
+    return "\n".join([text[0], "|" + "---|" * len(names), *text[1:]])
