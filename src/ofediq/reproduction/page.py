@@ -22,7 +22,7 @@ h1, h2, h3 { line-height: 1.2; }
 h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); padding-bottom: .3rem; }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
 .wide { overflow-x: auto; }
-th, td { padding: .3rem .8rem; border-bottom: 1px solid var(--line); text-align: right; }
+th, td { padding: .3rem .8rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
 figure { margin: 1rem 0; background: #ffffff; border-radius: 6px; padding: .5rem; }
 img { width: 100%; height: auto; display: block; }
@@ -180,13 +180,13 @@ def difference_text(difference: float | None, metric: str) -> str:
 
 
 def _values(panels: Mapping[str, Mapping[str, Any]]) -> str:
-    orders = [
-        f"{name}: the methods rank {'as' if panel['same_order'] else 'differently from'} the authors'"
-        for name, panel in panels.items()
-        if panel["same_order"] is not None
-    ]
-    rows = [(panel_title(name, panel), *row) for name, panel in panels.items() for row in panel_rows(panel)]
-    return _table(("panel", *VALUE_COLUMNS), rows) + (_list(orders) if orders else "")
+    parts = []
+    for name, panel in panels.items():
+        parts += [f"<h3>{escape(panel_title(name, panel))}</h3>", _table(VALUE_COLUMNS, panel_rows(panel))]
+        if panel["same_order"] is not None:
+            how = "as" if panel["same_order"] else "differently from"
+            parts.append(f"<p class='soft'>The methods rank {how} the authors'.</p>")
+    return "\n".join(parts)
 
 
 def _figures(panels: Mapping[str, Mapping[str, Any]], pictures: Mapping[str, Path]) -> list[str]:
