@@ -14,9 +14,11 @@ NAMES = {
     "Stream",
     "__version__",
     "codec",
+    "dashboard",
     "drawing",
     "errors",
     "experiment",
+    "federation",
     "load",
     "load_file",
     "methods",
@@ -31,6 +33,7 @@ NAMES = {
     "synthetic",
     "testing",
     "theory",
+    "tracking",
 }
 
 

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ofediq import codec as codec
+    from ofediq import dashboard as dashboard
     from ofediq import drawing as drawing
     from ofediq import errors as errors
     from ofediq import experiment as experiment
+    from ofediq import federation as federation
     from ofediq import methods as methods
     from ofediq import models as models
     from ofediq import report as report
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from ofediq import streams as streams
     from ofediq import testing as testing
     from ofediq import theory as theory
+    from ofediq import tracking as tracking
     from ofediq.simulation import Regret as Regret
     from ofediq.simulation import Result as Result
     from ofediq.simulation import simulate as simulate
@@ -51,9 +54,11 @@ _HOMES = {
     "Result": "simulation",
     "Stream": "streams",
     "codec": "codec",
+    "dashboard": "dashboard",
     "drawing": "drawing",
     "errors": "errors",
     "experiment": "experiment",
+    "federation": "federation",
     "load": "streams",
     "load_file": "streams",
     "methods": "methods",
@@ -68,6 +73,7 @@ _HOMES = {
     "synthetic": "streams",
     "testing": "testing",
     "theory": "theory",
+    "tracking": "tracking",
 }
 
 __all__ = ["__version__", *_HOMES]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 import logging
 
 from starlette.datastructures import MutableHeaders
@@ -14,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ofediq.dashboard.assets import ask_for_token
 from ofediq.errors import InputError
+from ofediq.federation.hosts import is_loopback
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
@@ -135,20 +135,6 @@ class Key:
 
     def _digest(self, purpose: str) -> str:
         return hmac.new(self._token.encode(), f"ofediq page {purpose}".encode(), hashlib.sha256).hexdigest()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a name or address means this machine only.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("[::1]"), is_loopback("localhost"), is_loopback("example.org")
-    (True, True, True, False)
-    """
-    if host.lower() in ("localhost", "localhost."):
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _host(request: Request) -> str:

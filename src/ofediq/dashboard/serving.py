@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Iterator
 import uvicorn
 from starlette.applications import Starlette
 
-from ofediq.dashboard.access import is_loopback
 from ofediq.errors import InputError, require_integer
+from ofediq.federation.hosts import is_loopback
 
 _GRACE = 1.0  # seconds that open requests get at the end; event streams end by themselves
 _LAST_RESORT = 5  # seconds after which uvicorn gives up waiting

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import ipaddress
 import socket
 import ssl
 import struct
@@ -16,6 +15,7 @@ from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from ofediq.errors import InputError, OFedIQError, extra, require
+from ofediq.federation.hosts import is_loopback
 from ofediq.federation.messages import Publish
 
 _FATAL = (
@@ -276,20 +276,6 @@ def _refusal(broker: Broker) -> str | None:
         except ssl.SSLError as error:
             return f"{error.reason or error}".replace("_", " ").lower()
     return None
-
-
-def is_loopback(host: str) -> bool:
-    """Whether `host` is this machine.
-
-    >>> is_loopback("localhost"), is_loopback("127.0.0.1"), is_loopback("192.168.0.7")
-    (True, True, False)
-    """
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _socket_bytes(connection: Any) -> tuple[int, int]:
