@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ofediq.cli import run_options as options
 from ofediq.errors import InputError, extra, require, require_integer
 
 if TYPE_CHECKING:
@@ -15,169 +16,42 @@ if TYPE_CHECKING:
     from ofediq.tracking import Tracker
 
 _RUNS = Path("runs")
-_DATA, _LEARNING = "Data and clients", "Methods and model"
 _FILE_OPTIONS = ("data", "target", "client_column", "time_column")
 
 
 def run(
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            help="Named dataset; `ofediq data` lists them.", show_default="digits", rich_help_panel=_DATA
-        ),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Your own .csv, .parquet or .npz; needs --target.", rich_help_panel=_DATA),
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Column of the file to predict.", rich_help_panel=_DATA)
-    ] = None,
-    client_column: Annotated[
-        str | None, typer.Option(help="Column that says whose row it is.", rich_help_panel=_DATA)
-    ] = None,
-    time_column: Annotated[str | None, typer.Option(help="Column to sort by.", rich_help_panel=_DATA)] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="More for loading the data, such as missing=drop; repeatable.",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    scaling: Annotated[
-        str | None,
-        typer.Option(
-            help="Features: auto, none, minmax, standard or authors.",
-            show_default="auto",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    clients: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of clients.", show_default="1000, or those of the file", rich_help_panel=_DATA
-        ),
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of time steps.", show_default="300, or those of the file", rich_help_panel=_DATA
-        ),
-    ] = None,
-    partition: Annotated[
-        str | None,
-        typer.Option(
-            help="Who sees what: random, passes, dirichlet, label, column or sequential.",
-            show_default="random; passes for authors; column or sequential for a file with such columns",
-            rich_help_panel=_DATA,
-        ),
-    ] = None,
-    alpha: Annotated[
-        float | None,
-        typer.Option(help="Concentration of dirichlet.", show_default="0.5", rich_help_panel=_DATA),
-    ] = None,
-    labels: Annotated[
-        int | None,
-        typer.Option(help="Labels per client of label.", show_default="2", rich_help_panel=_DATA),
-    ] = None,
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            help="Any of fedogd, ofedavg, fedomd, ofediq, ofedgrid, ogd, local, with commas.",
-            show_default="the first four",
-            rich_help_panel=_LEARNING,
-        ),
-    ] = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            help="Allowed uplink bits as a fraction of FedOGD's, in (0, 1].",
-            show_default="0.01",
-            rich_help_panel=_LEARNING,
-        ),
-    ] = None,
-    step_size: Annotated[
-        float | None, typer.Option(help="Learning rate.", show_default="0.01", rich_help_panel=_LEARNING)
-    ] = None,
-    preset: Annotated[
-        str | None,
-        typer.Option(
-            help="paper: descent, Bernoulli sampling, local steps; "
-            "authors: Adam, fixed sampling, frozen weights.",
-            show_default="paper",
-            rich_help_panel=_LEARNING,
-        ),
-    ] = None,
-    server: Annotated[
-        str | None,
-        typer.Option(
-            help="How the server moves the model: descend, adam, or coin (needs no step size).",
-            show_default="the preset's",
-            rich_help_panel=_LEARNING,
-        ),
-    ] = None,
-    planner: Annotated[
-        str | None,
-        typer.Option(
-            help="OFedIQ's parameters: paper (Algorithm 3) or exact (the optimum).",
-            show_default="paper",
-            rich_help_panel=_LEARNING,
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="auto, linear, softmax, mlp or cnn.", show_default="auto", rich_help_panel=_LEARNING
-        ),
-    ] = None,
-    hidden: Annotated[
-        str | None,
-        typer.Option(help="Layer sizes of the mlp.", show_default="64,64", rich_help_panel=_LEARNING),
-    ] = None,
-    seeds: Annotated[
-        int | None, typer.Option(help="Number of seeds.", show_default="1", rich_help_panel=_LEARNING)
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="The first seed.", show_default="0", rich_help_panel=_LEARNING)
-    ] = None,
-    regret: Annotated[
-        bool | None,
-        typer.Option(
-            "--regret/--no-regret",
-            help="Measure the regret.",
-            show_default="if the model is convex",
-            rich_help_panel=_LEARNING,
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="Repeat a run from its config.json; other options override it.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the files.", show_default="a new runs/DATASET-PRESET")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the run in the folder.")] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the unfinished run in the folder.")
-    ] = False,
-    checkpoint_every: Annotated[
-        int | None,
-        typer.Option(help="Save the state every so many steps.", show_default="when interrupted"),
-    ] = None,
-    devices: Annotated[
-        int | None, typer.Option(help="Devices to split the clients over.", show_default="1")
-    ] = None,
-    tracker: Annotated[
-        str, typer.Option(help="Also give the curves to an experiment tracker: tensorboard or mlflow.")
-    ] = "none",
-    tracker_folder: Annotated[
-        str | None,
-        typer.Option(
-            help="Where it keeps them; for mlflow also the address of a server.",
-            show_default="runs/tensorboard, runs/mlflow",
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    dataset: options.Dataset = None,
+    data: options.Data = None,
+    target: options.Target = None,
+    client_column: options.ClientColumn = None,
+    time_column: options.TimeColumn = None,
+    option: options.Option = None,
+    scaling: options.Scaling = None,
+    clients: options.Clients = None,
+    steps: options.Steps = None,
+    partition: options.Partition = None,
+    alpha: options.Alpha = None,
+    labels: options.Labels = None,
+    methods: options.Methods = None,
+    budget: options.Budget = None,
+    step_size: options.StepSize = None,
+    preset: options.Preset = None,
+    server: options.Server = None,
+    planner: options.Planner = None,
+    model: options.Model = None,
+    hidden: options.Hidden = None,
+    seeds: options.Seeds = None,
+    seed: options.Seed = None,
+    regret: options.Regret = None,
+    config: options.Config = None,
+    out: options.Out = None,
+    force: options.Force = False,
+    resume: options.Resume = False,
+    checkpoint_every: options.CheckpointEvery = None,
+    devices: options.Devices = None,
+    tracker: options.Tracker = "none",
+    tracker_folder: options.TrackerFolder = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Compare online federated methods on a stream, all at the same number of bits.
 
