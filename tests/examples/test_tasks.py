@@ -56,6 +56,14 @@ def test_sweep(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(capsys.readouterr().out.splitlines()) == 4  # the best step size for each method
 
 
+def test_live_federation(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("amqtt", reason="needs the embedded broker")
+    totals = run("live_federation.py", rounds=60)
+    assert totals["updates"] == 3 * 60
+    assert totals["samples"] == 3 * 60
+    assert "180 updates" in capsys.readouterr().out
+
+
 def test_every_example_is_short_and_tested() -> None:
     tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
     for example in EXAMPLES.glob("*.py"):

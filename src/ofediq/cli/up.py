@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import sys
 import tempfile
+import webbrowser
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,6 +40,10 @@ def up(
     ] = None,
     port: Annotated[int, typer.Option(help="Port of the live page; 0 for a free one.")] = 8321,
     no_page: Annotated[bool, typer.Option("--no-page", help="Serve no page.")] = False,
+    browse: Annotated[
+        bool | None,
+        typer.Option("--browse/--no-browse", help="Open the page.", show_default="if there is a screen"),
+    ] = None,
     stay: Annotated[bool, typer.Option("--stay", help="Keep the page open after the last round.")] = False,
     out: Annotated[
         Path | None,
@@ -81,7 +88,7 @@ def up(
     page = PageChoice(enabled=not no_page, port=port)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) if out is None else out
-        summary = asyncio.run(_up(choices, chosen, page, folder, interval, stay))
+        summary = asyncio.run(_up(choices, chosen, page, folder, interval, stay, _browses(browse)))
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
     else:
@@ -92,8 +99,16 @@ def up(
         show(facts(lines))
 
 
+def _browses(wanted: bool | None) -> bool:
+    """Whether to open a browser: as wanted, else only where somebody sits in front of it."""
+    if wanted is not None:
+        return wanted
+    screen = sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    return screen and sys.stderr.isatty()
+
+
 async def _up(
-    choices: Any, broker: Any, page: Any, folder: Path, interval: float, stay: bool
+    choices: Any, broker: Any, page: Any, folder: Path, interval: float, stay: bool, browse: bool
 ) -> dict[str, Any]:
     from ofediq.experiment import Experiment
     from ofediq.federation.assembly import coordinate
@@ -109,7 +124,7 @@ async def _up(
         pace="interval" if interval else "asap",
         interval=interval or 1.0,
         deadline=max(interval, 10.0),
-        min_clients=stream.clients,
+        start_clients=stream.clients,
         rounds=max(1, stream.steps // method.period),
         roster=client_names(stream.clients),
         open=False,
@@ -121,6 +136,8 @@ async def _up(
         async with broker_of(broker) as where, page_of(coordinator.monitor, page) as address:
             if address is not None:
                 reporter.say(f"Page: {address}")
+                if browse:
+                    webbrowser.open(address)
             reporter.say(f"Starting {stream.clients} clients ...")
             configs = record(stream, folder / "clients", "tour", where)
             advanced = lambda: reporter.advanced(coordinator.step // method.period)  # noqa: E731

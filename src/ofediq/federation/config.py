@@ -252,7 +252,9 @@ def _model(content: Mapping[str, Any]) -> ModelSpec:
 
 def _rules(content: Mapping[str, Any]) -> Rules:
     rounds, clients = dict(_table(content, "rounds")), _table(content, "clients")
-    _refuse_unknown("rounds", rounds, ("pace", "interval", "deadline", "min_clients", "count", "clip"))
+    _refuse_unknown(
+        "rounds", rounds, ("pace", "interval", "deadline", "min_clients", "start_clients", "count", "clip")
+    )
     _refuse_unknown("clients", clients, ("roster", "open"))
     values = {**rounds, **clients}
     if "count" in values:

@@ -166,7 +166,7 @@ class Coordinator:
         if self._round is not None:
             done = self._complete(self._round, self._round.since)  # nobody is due, or everyone was heard
             return self._round.since + (0.0 if done else self.rules.deadline)
-        if self.finished or len(self._present) < self.rules.min_clients or self.rules.pace == "asap":
+        if self.finished or len(self._present) < self.rules.needed(self.step) or self.rules.pace == "asap":
             return math.inf
         return self._last_opened + self.rules.interval
 
@@ -257,7 +257,7 @@ class Coordinator:
     # Rounds -----------------------------------------------------------------------------------------------------
 
     def _may_open(self, now: float) -> bool:
-        if self.finished or len(self._present) < self.rules.min_clients:
+        if self.finished or len(self._present) < self.rules.needed(self.step):
             return False
         return self.rules.pace == "asap" or now >= self._last_opened + self.rules.interval
 
@@ -335,7 +335,8 @@ class Coordinator:
     def _status(self) -> Literal["waiting", "running", "finished"]:
         if self.finished:
             return "finished"
-        return "waiting" if self._round is None and len(self._present) < self.rules.min_clients else "running"
+        few = len(self._present) < self.rules.needed(self.step)
+        return "waiting" if self._round is None and few else "running"
 
     # State ------------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ class Rules:
         interval: seconds between openings, for that pace.
         deadline: seconds after which a round closes without those who are missing.
         min_clients: no round opens with fewer clients connected.
+        start_clients: the first round waits for so many; None: `min_clients`.
         rounds: end after so many; None for no end.
         roster: clients that may take part, numbered in this order.
         open: whether others may register as well.
@@ -31,6 +32,7 @@ class Rules:
     interval: float = 1.0
     deadline: float = 10.0
     min_clients: int = 1
+    start_clients: int | None = None
     rounds: int | None = None
     roster: tuple[str, ...] = ()
     open: bool = True
@@ -41,9 +43,19 @@ class Rules:
         require_positive("interval", self.interval)
         require_positive("deadline", self.deadline)
         require_integer("min_clients", self.min_clients, 1)
+        if self.start_clients is not None:
+            require_integer("start_clients", self.start_clients, 1)
         if self.rounds is not None:
             require_integer("rounds", self.rounds, 1)
         for name in self.roster:
             require_name("roster", name)
         require(len(set(self.roster)) == len(self.roster), "roster", "must not repeat a name", self.roster)
         require(self.open or len(self.roster) > 0, "roster", "must name the clients when `open` is false", ())
+
+    def needed(self, step: int) -> int:
+        """Clients that must be connected before the round after `step` opens.
+
+        >>> Rules(min_clients=2, start_clients=5).needed(0), Rules(min_clients=2, start_clients=5).needed(1)
+        (5, 2)
+        """
+        return self.min_clients if step else max(self.min_clients, self.start_clients or 1)
