@@ -56,7 +56,7 @@ class Session:
         self._lock = contextlib.nullcontext() if lock is None else lock
         self.learner, self.broker, self.feed, self.patience = learner, broker, feed, patience
         self.received = self.sent = 0  # bytes on sockets that are closed by now
-        self._outbox: asyncio.Queue[Publish] = asyncio.Queue()
+        self._outbox: asyncio.Queue[Publish | None] = asyncio.Queue()  # None: nothing more
         self._stop = asyncio.Event()
         self._link: Link | None = None
 
@@ -110,14 +110,16 @@ class Session:
                 self._link = None
 
     async def _talk(self, link: Link) -> None:
-        """Listen and speak until it is time to stop."""
-        tasks = [
-            asyncio.create_task(work) for work in (self._listen(link), self._speak(link), self._stop.wait())
-        ]
+        """Listen and speak until it is time to stop; what was said by then is still sent."""
+        listening, stopped = asyncio.create_task(self._listen(link)), asyncio.create_task(self._stop.wait())
+        speaking = asyncio.create_task(self._speak(link))
+        tasks = [listening, stopped, speaking]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()  # raises what went wrong
+            self._outbox.put_nowait(None)
+            await speaking
         finally:
             for task in tasks:
                 task.cancel()
@@ -138,8 +140,8 @@ class Session:
                 self.send(self.feed())
 
     async def _speak(self, link: Link) -> None:
-        while True:
-            await link.publish(await self._outbox.get())
+        while (message := await self._outbox.get()) is not None:
+            await link.publish(message)
 
     def _presence(self, online: bool) -> Publish:
         topic = f"{self.learner.federation}/here/{self.learner.name}"
