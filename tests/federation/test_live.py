@@ -121,6 +121,9 @@ def hostile_messages(name: str, number: int, step: int) -> dict[str, bytes]:
         message = Message.raw(vector, step=values["step"], client=values["client"])
         return UpdateMessage(report, step, codec.encode(message, "raw")).encode()
 
+    def plain() -> Message:
+        return Message.raw(np.ones(650, np.float32), step=step, client=number)
+
     nan = bytearray(update())
     nan[-4:] = struct.pack("<f", float("nan"))
     return {
@@ -130,6 +133,7 @@ def hostile_messages(name: str, number: int, step: int) -> dict[str, bytes]:
         "malformed: cut": update()[:-3],
         "malformed: huge": update()[: 10 + 12] + b"\xff" * 4 + update()[10 + 16 :],
         "malformed: larger": update(dim=651),
+        "malformed: report": UpdateMessage(Report(1, 0.1, 2.0), step, codec.encode(plain(), "raw")).encode(),
         "wrong size": update(dim=649),
         "another's name": update(client=number + 1),
         "late": update(step=step - 1),
@@ -163,7 +167,7 @@ def test_hostile_clients_are_counted_and_change_nothing(stream: Stream, broker: 
     wanted = reference(method, few, models.softmax(64, 10), seed=5)
     np.testing.assert_allclose(server.params, wanted.params, rtol=1e-4, atol=1e-5)
     rejected = server.monitor.rejected
-    assert rejected["malformed"] == 10 * 7
+    assert rejected["malformed"] == 10 * 8
     for reason in ("wrong size", "another's name", "from the future"):
         assert rejected[reason] == 10
     assert rejected["unknown client"] == 20

@@ -234,6 +234,8 @@ class Coordinator:
     def _objection(self, name: str, said: UpdateMessage, update: Message | None) -> str | None:
         """Why a well-formed message is not accepted, if so."""
         one = self._round
+        if self.monitor.task == "classification" and said.report.error > said.report.samples:
+            return "malformed"
         if update is None:  # a report alone; that of a client which leaves may come in any round
             known = self._strays if one is None or said.step != one.step else one.heard
             return "duplicate" if name in known else None
