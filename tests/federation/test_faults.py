@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import random
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,8 @@ import pytest
 
 from ofediq import models
 from ofediq.federation.config import MethodChoice
-from ofediq.federation.link import Broker
+from ofediq.federation.link import Broker, connect
+from ofediq.federation.messages import Publish
 from ofediq.simulation.reference import reference
 from ofediq.simulation.result import Result
 from ofediq.streams import Stream, load, partition
@@ -141,3 +145,48 @@ def test_a_damaged_state_is_refused_with_one_sentence(
         assert run.running["server"].wait(timeout=60) == 2
         assert run.log("server").startswith("ofediq: error: cannot read checkpoint")
         assert "Traceback" not in run.log("server")
+
+
+class Echo:
+    """Somebody on the network who repeats updates, late and in another order, and old models as well."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.repeated = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._live()))
+
+    def __enter__(self) -> Echo:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(10)
+
+    async def _live(self) -> None:
+        chance = random.Random(0)
+        heard: dict[tuple[str, bytes], int] = {}
+        async with connect(self.broker, "echo", ("test/u/+", "test/model")) as link:
+            while not self._stop.is_set():
+                item = await link.receive(0.05)
+                if item is not None:
+                    heard.setdefault(item, 0)
+                old = [known for known, times in heard.items() if times < 2]
+                if len(old) > 5:
+                    chosen = chance.choice(old)
+                    heard[chosen] += 1
+                    self.repeated += 1
+                    await link.publish(Publish(*chosen))
+
+
+def test_messages_repeated_late_and_out_of_order_change_nothing(
+    tmp_path: Path, broker: Mosquitto, stream: Stream, wanted: Result
+) -> None:
+    with Echo(Broker(broker.address, insecure=True)) as echo, start(tmp_path, broker, stream) as run:
+        totals = run.wait_for_end()["totals"]
+        np.testing.assert_allclose(run.params(), wanted.params, rtol=1e-4, atol=1e-5)
+    assert totals["rounds"] == STEPS
+    assert totals["updates"] == wanted.senders.sum()
+    assert echo.repeated > 20
+    assert totals["rejected"]["late"] + totals["rejected"].get("duplicate", 0) > 10
