@@ -98,6 +98,11 @@ def memory_speed(seconds: float = 0.5) -> float:
     return 2.0 * source.nbytes / spent
 
 
+def speeds() -> tuple[float, ...]:
+    """Both, measured now: operations and bytes per second."""
+    return matrix_speed(), memory_speed()
+
+
 def main() -> None:
     """Print both speeds."""
     print(

@@ -14,7 +14,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from benchmarks import limits
 from benchmarks.peers import codecs, simulation, tables, workloads
 from benchmarks.peers.environments import REQUIREMENTS, InstallError, environment
 from benchmarks.peers.processes import wait_for_quiet
@@ -51,15 +50,18 @@ def run(arguments: Sequence[str]) -> int:
 def render(results: dict[str, Any]) -> str:
     """All tables as Markdown."""
     pieces = [tables.machine(results)]
-    if "simulation" in results:
-        rows = results["simulation"]
+    compared, counts = results.get("simulation", []), results.get("growth", [])
+    everything = tables.with_limits([*compared, *counts])
+    rows, grown = everything[: len(compared)], everything[len(compared) :]
+    if rows:
         pieces += ["### Time per step, as a multiple of ofediq's", tables.ratios(rows)]
         pieces += ["### Every measurement", tables.details(rows)]
-    if "growth" in results:
-        pieces += ["### ofediq from 100 to 100,000 clients", tables.growth(results["growth"])]
+    if grown:
+        pieces += ["### ofediq from 100 to 100,000 clients", tables.growth(grown)]
     if "codecs" in results:
         found = results["codecs"]
-        pieces += ["### Codecs, D = 34,826", tables.codecs(found["codecs"])]
+        pieces += ["### Codecs, D = 34,826", f"One core; load {found['load']:.1f} before the measurement."]
+        pieces += [tables.codecs(found["codecs"])]
         pieces += [f"- {name}: {problem}" for name, problem in found["problems"].items()]
         pieces += ["### Codecs, Gaussian vectors of other sizes", tables.sizes(found["codecs"])]
     return "\n\n".join(pieces)
@@ -128,8 +130,6 @@ def _circumstances(parts: Sequence[str], before: dict[str, Any]) -> dict[str, An
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "machine": f"{os.cpu_count()} cores ({_processor()}), {where}",
-        "product_gflops": limits.matrix_speed() / 1e9,
-        "pass_gbytes": limits.memory_speed() / 1e9,
         "versions": versions,
     }
 

@@ -38,7 +38,8 @@ def bounded(
     command: Sequence[str], limit: float, log: Path, extra: Mapping[str, str] | None = None
 ) -> Finished:
     """Run `command` for at most `limit` seconds; whatever it has started ends with it."""
-    started, memory, own = time.time(), 0, 0.0
+    started, memory = time.time(), 0
+    own: dict[int, float] = {}
     busy, ended = _busy(), _ended_children()
     family: dict[int, str] = {}
     with log.open("w") as errors:
@@ -52,15 +53,16 @@ def bounded(
         try:
             while process.poll() is None and time.time() - started < limit:
                 family |= (now := descendants(process.pid))
-                memory, own = max(memory, peak(set(now))), max(own, sum(map(_seconds, now)))
+                memory = max(memory, peak(set(now)))
+                own |= {pid: max(own.get(pid, 0.0), _seconds(pid)) for pid in now}
                 time.sleep(PAUSE)
         finally:
             over = process.poll() is None
             _end(family | (descendants(process.pid) if over else {}))
             process.wait()
-    own = max(own, _ended_children() - ended)
+    used = max(sum(own.values()), _ended_children() - ended)
     spent = (os.cpu_count() or 1) * (time.time() - started)
-    others = max(0.0, _busy() - busy - own) / spent
+    others = max(0.0, _busy() - busy - used) / spent
     code = None if over else process.returncode
     return Finished(code, log.read_text(errors="replace"), memory, started, others)
 
@@ -121,10 +123,10 @@ def _busy() -> float:
 
 
 def _seconds(pid: int) -> float:
-    """Processor time of a process and of its children that have ended."""
+    """Processor time of a process."""
     with suppress(OSError):
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+        return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
     return 0.0
 
 

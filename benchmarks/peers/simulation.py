@@ -85,17 +85,17 @@ def compare(peers: Sequence[Peer], work: Workload, bounds: Bounds) -> list[Row]:
     chosen = [replace(peer, seconds=bounds.seconds or peer.seconds) for peer in peers if peer.runs(work)]
     with tempfile.TemporaryDirectory() as folder:
         task = workloads.export(prepared, Path(folder))
-        limit = limit_seconds(prepared)
+        speed = limits.speeds()
         before = _ours(task, work, bounds)
         answers = [_peer(peer, task, work, bounds) for peer in chosen]
         after = _ours(task, work, bounds)
-        limit = tuple(map(min, limit, limit_seconds(prepared)))
+        speed = tuple(map(max, speed, limits.speeds()))
     ours = before | {
         "times": before["times"] + after["times"],
         "work": before["work"] + after["work"],
         "others": max(before["others"], after["others"]),
     }
-    rows = [_row(one, ours, prepared, limit) for one in (ours, *answers)]
+    rows = [_row(one, ours, prepared, speed) for one in (ours, *answers)]
     for row in rows:
         print(f"{row['workload']}: {row['program']}: {_short(row)}", flush=True)
     return rows
@@ -104,20 +104,12 @@ def compare(peers: Sequence[Peer], work: Workload, bounds: Bounds) -> list[Row]:
 def grow(work: Workload, bounds: Bounds) -> Row:
     """ofediq alone."""
     prepared = workloads.prepare(work)
-    limit = limit_seconds(prepared)
+    speed = limits.speeds()
     with tempfile.TemporaryDirectory() as folder:
         ours = _ours(workloads.export(prepared, Path(folder)), work, bounds)
-    row = _row(ours, ours, prepared, tuple(map(min, limit, limit_seconds(prepared))))
+    row = _row(ours, ours, prepared, tuple(map(max, speed, limits.speeds())))
     print(f"{work.name}: {_short(row)}", flush=True)
     return row
-
-
-def limit_seconds(prepared: Prepared) -> tuple[float, ...]:
-    """Of one step: its arithmetic as a matrix product, its data as a pass over memory, measured now."""
-    load, model = prepared.load, prepared.model
-    arithmetic = limits.work(model).per_step(load) / limits.matrix_speed()
-    features = int(np.prod(prepared.stream.x.shape[1:]))
-    return arithmetic, limits.bytes_per_step(load, features, model.dim) / limits.memory_speed()
 
 
 def _ours(task: Path, work: Workload, bounds: Bounds) -> Row:
@@ -175,7 +167,7 @@ def _once(name: str, command: list[str], task: Path, work: Workload, seconds: fl
     }
 
 
-def _row(found: Row, ours: Row, prepared: Prepared, limit: tuple[float, ...]) -> Row:
+def _row(found: Row, ours: Row, prepared: Prepared, speed: tuple[float, ...]) -> Row:
     """What is kept of a measurement."""
     work = prepared.workload
     base: Row = {"workload": work.name, "program": found["program"], "dim": prepared.model.dim}
@@ -192,8 +184,10 @@ def _row(found: Row, ours: Row, prepared: Prepared, limit: tuple[float, ...]) ->
         "ofediq_cpu_ms": 1e3 * float(np.median(ours["work"])),
         "ratio": seconds / reference,
         "ofediq_ms": 1e3 * reference,
-        "product_ms": 1e3 * limit[0],
-        "pass_ms": 1e3 * limit[1],
+        "mflop": limits.work(prepared.model).per_step(prepared.load) / 1e6,
+        "mbyte": limits.bytes_per_step(prepared.load, prepared.features, prepared.model.dim) / 1e6,
+        "gflops": speed[0] / 1e9,
+        "gbytes": speed[1] / 1e9,
         "error": float(np.mean(found["errors"])) / work.clients,
         "ofediq_error": float(np.mean(ours["errors"][:steps])) / work.clients,
         "task": prepared.task.task,

@@ -85,6 +85,11 @@ class Prepared:
     task: Task
 
     @property
+    def features(self) -> int:
+        """Numbers in one sample."""
+        return int(np.prod(self.stream.x.shape[1:]))
+
+    @property
     def load(self) -> Load:
         """What a step asks of the machine; the share of senders is the one that was drawn."""
         return Load(self.stream.clients, float(self.task.senders.mean()), self.method.period)

@@ -54,6 +54,13 @@ def test_codecs_without_a_decoder_have_no_speed() -> None:
     assert tables.sizes(found).splitlines()[2:] == ["| ours | 100 / 200 |"]
 
 
+def test_limits_are_taken_at_the_best_speed_that_was_seen() -> None:
+    slow = {"ms": 1.0, "mflop": 3000.0, "mbyte": 60.0, "gflops": 100.0, "gbytes": 30.0}
+    fast = slow | {"gflops": 150.0, "gbytes": 20.0}
+    for row in tables.with_limits([slow, fast, BROKEN])[:2]:
+        assert (row["product_ms"], row["pass_ms"]) == (20.0, 2.0)
+
+
 def test_a_new_row_takes_the_place_of_the_old_one() -> None:
     newer = LOOP | {"ms": 1000.0}
     assert merged([OURS, LOOP], [newer]) == [OURS, newer]
