@@ -124,17 +124,17 @@ async def bare(clients: int, senders: int, size: int, where: Broker) -> float:
     """Seconds per round of plain messages of the same sizes: the model to everyone, an answer from `senders`."""
     model = b"\0" * (28 + 32 + 4 * 7850)
     times = []
-    async with connect(where, "bare", ("f/u/+", "f/here/+")) as link:
+    async with connect(where, "bare", ("bare/u/+", "bare/here/+")) as link:
         workers = start_workers("echo", where.address, clients, size, senders)
         for _ in range(clients):
             await link.receive(30)
         for _ in range(ROUNDS):
             start = time.perf_counter()
-            await link.publish(Publish("f/model", model))
+            await link.publish(Publish("bare/model", model))
             for _ in range(senders):
                 await link.receive(30)
             times.append(time.perf_counter() - start)
-        await link.publish(Publish("f/model", b""))
+        await link.publish(Publish("bare/model", b""))
         await asyncio.to_thread(finish, workers)
     return sum(times[10:]) / len(times[10:])
 
@@ -157,14 +157,14 @@ async def work(job: dict[str, Any]) -> None:
 
 async def echo(name: str, job: dict[str, Any], where: Broker) -> None:
     """A client that answers every model with bytes of the right number, if it is one of the senders."""
-    async with connect(where, name, ("f/model",)) as link:
-        await link.publish(Publish(f"f/here/{name}", b"here"))
+    async with connect(where, name, ("bare/model",)) as link:
+        await link.publish(Publish(f"bare/here/{name}", b"here"))
         while True:
             item = await link.receive(60)
             if item is None or not item[1]:
                 return
             if int(name[1:]) < job["senders"]:
-                await link.publish(Publish(f"f/u/{name}", b"\0" * job["size"]))
+                await link.publish(Publish(f"bare/u/{name}", b"\0" * job["size"]))
 
 
 async def measure() -> None:
