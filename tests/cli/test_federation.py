@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,24 @@ def test_up_runs_a_whole_federation(tmp_path: Path) -> None:
     assert record["bytes_sent"] > record["totals"]["bits_wire"] / 8 or not sys.platform.startswith("linux")
     assert "Page: http://127.0.0.1:" in done.stderr
     assert (tmp_path / "state.npz").exists()
+
+
+def test_up_that_is_stopped_says_so_and_continues(tmp_path: Path) -> None:
+    arguments = ["up", "--clients", "2", "--rounds", "40", "--no-page", "--out", str(tmp_path), "--json"]
+    slow = [sys.executable, "-m", "ofediq", *arguments, "--interval", "0.2"]
+    with subprocess.Popen(slow, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "state.npz").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert f"the same command with --out {tmp_path} continues" in err
+    before = json.loads(out)["totals"]["rounds"]
+    assert 0 < before < 40
+    done = ofediq(*arguments)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["totals"]["rounds"] == 40
 
 
 @pytest.mark.parametrize(

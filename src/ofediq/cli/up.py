@@ -17,7 +17,7 @@ import typer
 from ofediq.cli.progress import Reporter
 from ofediq.cli.render import facts, show
 from ofediq.cli.serve import LogFormat, LogOption, broker_of, page_of, stopping, summary_lines, summary_of
-from ofediq.errors import InputError, extra
+from ofediq.errors import extra, require, require_nonnegative
 
 
 def up(
@@ -70,10 +70,8 @@ def up(
     from ofediq.federation.logs import set_up
 
     set_up(log_format.value, "warning")
-    if not 1 <= clients <= 500:
-        raise InputError(f"`clients` must be an integer from 1 to 500 (each is a process), got {clients}")
-    if interval < 0:
-        raise InputError(f"`interval` must be a finite number >= 0, got {interval}")
+    require(1 <= clients <= 500, "clients", "must be an integer from 1 to 500 (each is a process)", clients)
+    require_nonnegative("interval", interval)
     choices = Config(
         dataset=dataset,
         clients=clients,
@@ -89,14 +87,22 @@ def up(
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) if out is None else out
         summary = asyncio.run(_up(choices, chosen, page, folder, interval, stay, _browses(browse)))
+    _show(summary, as_json)
+    if summary["state"] != "finished":
+        hint = "" if out is None else f"; the same command with --out {out} continues"
+        typer.echo(f"Stopped before its last round{hint}.", err=True)
+        raise typer.Exit(130)
+
+
+def _show(summary: dict[str, Any], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(summary, indent=2))
-    else:
-        lines = summary_lines(summary)
-        lines["clients' sockets"] = (
-            f"{summary['bytes_sent'] / 1e3:,.1f} kB sent, {summary['bytes_received'] / 1e3:,.1f} kB received"
-        )
-        show(facts(lines))
+        return
+    sent, received = summary["bytes_sent"] / 1e3, summary["bytes_received"] / 1e3
+    lines = summary_lines(summary)
+    if sent:  # clients that were stopped have not said
+        lines["clients' sockets"] = f"{sent:,.1f} kB sent, {received:,.1f} kB received"
+    show(facts(lines))
 
 
 def _browses(wanted: bool | None) -> bool:
@@ -140,7 +146,10 @@ async def _up(
                     webbrowser.open(address)
             reporter.say(f"Starting {stream.clients} clients ...")
             configs = record(stream, folder / "clients", "tour", where)
-            advanced = lambda: reporter.advanced(coordinator.step // method.period)  # noqa: E731
+
+            def advanced() -> None:
+                reporter.advanced(coordinator.step // method.period)
+
             server = Server(coordinator, where, folder, 60.0, advanced)
             reporter.started("rounds", rules.rounds or 0)
             with stopping(server.stop), Fleet(configs, folder / "clients") as fleet:

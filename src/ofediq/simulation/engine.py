@@ -168,7 +168,7 @@ class _Run:
 
     def records(self) -> Records:
         """Everything recorded so far."""
-        return Records(*(np.concatenate(field) for field in zip(*self.blocks, strict=True)))  # type: ignore[arg-type]
+        return Records(*(np.concatenate(field) for field in zip(*self.blocks, strict=True)))  # type: ignore[arg-type]  # NumPy for JAX
 
     def restore(self, carry: Carry, records: Records, done: int) -> None:
         """Continue from a checkpoint."""
