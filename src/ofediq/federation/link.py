@@ -227,7 +227,7 @@ async def connect(
         await client.__aenter__()
     except aiomqtt.MqttError as error:
         reason = await asyncio.to_thread(_refusal, broker) or str(error)
-        if any(word in reason.lower() for word in _FATAL):
+        if _is_final(reason):
             raise BrokerError(f"broker {broker.host}:{broker.port} refuses {name!r}: {reason}") from None
         raise LinkDown(reason) from None
     link = MqttLink(client)
@@ -256,11 +256,18 @@ def _without_noise(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> 
         loop.default_exception_handler(context)
 
 
+def _is_final(reason: str) -> bool:
+    """Whether trying again is pointless. A connection that just ends is not: a broker that restarts does that."""
+    said = reason.lower()
+    return "eof" not in said and any(word in said for word in _FATAL)
+
+
 def _refusal(broker: Broker) -> str | None:
     """What a broker says about our certificate, if that is why it hangs up.
 
     With TLS 1.3 it judges a client's certificate after the handshake, and the MQTT library waits for an answer that
-    never comes. So ask once more, by hand: a CONNECT, and whatever comes back.
+    never comes. So ask once more, by hand, and listen before saying anything: a broker that has hung up answers a
+    message with a reset, which takes its reason away.
     """
     context = broker.tls()
     if context is None:
@@ -271,8 +278,10 @@ def _refusal(broker: Broker) -> str | None:
                 socket.create_connection((broker.host, broker.port), timeout=5) as plain,
                 context.wrap_socket(plain, server_hostname=broker.host) as encrypted,
             ):
-                encrypted.sendall(b"\x10\x10\x00\x04MQTT\x04\x02\x00\x3c\x00\x04test")
-                encrypted.recv(4)
+                encrypted.settimeout(2)
+                encrypted.recv(1)
+        except ssl.SSLEOFError:
+            return None
         except ssl.SSLError as error:
             return f"{error.reason or error}".replace("_", " ").lower()
     return None
