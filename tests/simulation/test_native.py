@@ -46,7 +46,9 @@ MODELS: dict[str, Model] = {
     "cnn": models.cnn(13, 14, 3),
     "mlp-classifier": models.mlp_classifier(14, 4),
     "mlp-regressor": models.mlp_regressor(5, hidden=(20, 9, 33)),
+    "softmax": models.softmax(150, 7, l2=0.01),
 }
+SHAPES = {"cnn": ((13, 14), 3), "mlp-classifier": ((14,), 4), "mlp-regressor": ((5,), 0), "softmax": ((150,), 7)}
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +62,7 @@ def forget_libraries() -> Iterator[None]:
 def patchy_stream(key: str, clients: int = CLIENTS) -> Stream:
     """Seven steps (no multiple of the periods), a third of the samples missing, one client that never comes."""
     rng = np.random.default_rng(0)
-    shape, classes = {"cnn": ((13, 14), 3), "mlp-classifier": ((14,), 4), "mlp-regressor": ((5,), 0)}[key]
+    shape, classes = SHAPES[key]
     x = rng.normal(size=(90, *shape)).astype(np.float32)
     x[x < 0] = 0  # ties of the pooling are common on a black background
     if classes:
@@ -172,7 +174,9 @@ def test_quantizer_survives_zeros_and_huge_numbers() -> None:
         (methods.local(), MODELS["cnn"]),
         (methods.fedomd(3, mirror="simplex"), MODELS["cnn"]),
         (methods.ofediq(0.5, 3, 20, coding="entropy"), MODELS["cnn"]),
-        (methods.fedogd(), models.softmax(14, 4)),
+        (methods.fedogd(), MODELS["softmax"]),
+        (METHODS["ofediq"], models.linear(2000, intercept=False)),
+        (METHODS["ofediq"], models.softmax(14, 4)),
         (methods.fedogd(), MODELS["mlp-regressor"]),
         (methods.fedogd(), replace(models.cnn(), filters=(12, 20))),
     ],

@@ -31,6 +31,7 @@ _FLAGS = (
     "-std=gnu11",
     "-ffp-contract=off",
     "-fno-math-errno",
+    "-fno-trapping-math",
     "-fvisibility=hidden",
     "-fPIC",
     "-shared",

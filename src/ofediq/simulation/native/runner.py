@@ -18,11 +18,15 @@ from ofediq.methods.local import Hold, Ogd
 from ofediq.methods.mirror import Euclidean
 from ofediq.methods.server import Descend, ServerRule
 from ofediq.models import Model
-from ofediq.models.mlp import Mlp
+from ofediq.models.cnn import Cnn
+from ofediq.models.linear import Linear
 from ofediq.simulation.native import library
 from ofediq.simulation.native.window import Kernels, Rules, load, supports
 from ofediq.simulation.sums import Pool
 from ofediq.simulation.topologies import Block, Carry, Records
+
+_SMALL = 1000
+"""Parameters of a linear model below which Python's part of a step is longer than the whole step in JAX."""
 
 Apply = Callable[[Any, Any, Any], tuple[Any, Any]]
 """(model, sum, state) -> (next model, next state)."""
@@ -31,19 +35,21 @@ Apply = Callable[[Any, Any, Any], tuple[Any, Any]]
 def native_runner(method: Method, model: Model, mesh: Any) -> NativeRunner | None:
     """What runs blocks of this method's windows in compiled code, or None where that is not possible.
 
-    It takes federated methods with the built-in CNN and MLP, whose clients hold still or descend, and send their
-    updates as they are or quantised and packed; on a CPU, without a mesh. A plain sum of the MLP's gradients is one
-    large matrix product for each layer, which JAX does in half the time.
+    It takes federated methods with the built-in models, whose clients hold still or descend, and send their
+    updates as they are or quantised and packed; on a CPU, without a mesh. A plain sum of the gradients of dense layers
+    is one large matrix product for each, which JAX does in half the time.
     """
     rules = _rules(method)
-    if method.sums_gradients and isinstance(model, Mlp):
+    if method.sums_gradients and not isinstance(model, Cnn):
         return None
     return NativeRunner(rules, server_rule(method)) if rules is not None and ready(model, mesh) else None
 
 
 def ready(model: Model, mesh: Any) -> bool:
-    """Whether the kernels can run `model` here."""
+    """Whether the kernels can run `model` here, and are worth it."""
     if mesh is not None or not supports(model) or jax.default_backend() != "cpu":
+        return False
+    if isinstance(model, Linear) and model.dim < _SMALL:
         return False
     try:
         load()

@@ -16,6 +16,7 @@ from ofediq.codec.tables import magnitude_classes
 from ofediq.errors import InputError, require_integer
 from ofediq.models.base import LayeredModel
 from ofediq.models.cnn import Cnn
+from ofediq.models.linear import Linear
 from ofediq.models.mlp import Mlp
 from ofediq.simulation.native import library
 
@@ -134,13 +135,13 @@ class Kernels:
     """The compiled window of one model, with the memory that it works in.
 
     Attributes:
-        model: a `Cnn` or `Mlp` that `supports` accepts.
+        model: a `Cnn`, `Mlp` or `Linear` that `supports` accepts.
         samples: float32 [n, ...].
         targets: int32 or float32 [n].
         threads: how many; the result does not depend on it.
     """
 
-    model: Cnn | Mlp
+    model: Cnn | Mlp | Linear
     samples: npt.NDArray[np.float32]
     targets: npt.NDArray[Any]
     threads: int = field(default_factory=lambda: thread_count())
@@ -254,11 +255,13 @@ def supports(model: object) -> bool:
     """Whether the kernels can run `model`.
 
     >>> from ofediq import models
-    >>> supports(models.softmax(64, 10))
-    False
+    >>> supports(models.softmax(64, 10)), supports(models.linear(64, intercept=False))
+    (True, False)
     """
     if type(model) is Cnn:
         return all(filters % 16 == 0 for filters in model.filters) and min(model.height, model.width) >= 10
+    if type(model) is Linear:
+        return model.intercept
     return type(model) is Mlp and len(model.sizes) <= 17
 
 
@@ -297,14 +300,19 @@ def thread_count() -> int:
     return min(cores, _MOST_THREADS)
 
 
-def _shape(model: Cnn | Mlp) -> npt.NDArray[np.int32]:
+def _shape(model: Cnn | Mlp | Linear) -> npt.NDArray[np.int32]:
     if isinstance(model, Cnn):
         return np.array([model.height, model.width, *model.filters, model.classes], np.int32)
-    return np.array(model.sizes, np.int32)
+    return np.array(_sizes(model), np.int32)
 
 
-def _features(model: Cnn | Mlp) -> int:
-    return model.height * model.width if isinstance(model, Cnn) else model.sizes[0]
+def _sizes(model: Mlp | Linear) -> tuple[int, ...]:
+    """Units of the dense layers; a linear model is one such layer."""
+    return (model.features, model.outputs) if isinstance(model, Linear) else model.sizes
+
+
+def _features(model: Cnn | Mlp | Linear) -> int:
+    return model.height * model.width if isinstance(model, Cnn) else _sizes(model)[0]
 
 
 def _spec(model: LayeredModel, shape: npt.NDArray[np.int32]) -> _Model:

@@ -8,6 +8,7 @@
 
 #include "convolution.h"
 #include "network.h"
+#include "winograd.h"
 
 struct cnn {
     struct layer first, second;
@@ -15,6 +16,7 @@ struct cnn {
     size_t flat, outputs; /* inputs of the dense layer; its outputs, padded */
     size_t bias1, filters2, bias2, dense, bias3;                /* where each piece starts, inner order */
     size_t result1, corners1, result2, corners2, deltas1, deltas2, rows; /* in a cache: */
+    size_t pixels, products;                                           /* for the second forward pass */
     size_t offsets, factors, winners, counts;                          /* lists for the backward pass */
 };
 
@@ -46,18 +48,14 @@ static void cnn_export(const void *shape, const float *inner, float *flat) {
     memcpy(flat + m->flat * m->classes, inner + m->bias3, m->classes * sizeof(float));
 }
 
-/* Both layers' filters in panels: [outputs / panel][9 inputs][panel]. */
+/* The first filters in panels, [outputs / panel][9][panel]; the second transformed. */
 static void cnn_pack(const void *shape, const float *inner, float *packed) {
     const struct cnn *m = shape;
     const struct layer *first = &m->first, *second = &m->second;
     for (int at = 0; at < first->outputs; at += first->panel)
         for (int k = 0; k < SIDE * SIDE; k++, packed += first->panel)
             memcpy(packed, inner + (size_t)k * first->outputs + at, first->panel * sizeof(float));
-    size_t length = SIDE * (size_t)second->inputs;
-    for (int at = 0; at < second->outputs; at += second->panel)
-        for (int i = 0; i < SIDE; i++, packed += length * second->panel)
-            transpose(packed, second->panel, inner + m->filters2 + (i * (size_t)second->outputs + at) * length,
-                      length, second->panel, length);
+    transform_filters(second, inner + m->filters2, packed);
 }
 
 static void forward_one(const struct cnn *m, const float *inner, const float *packed, const struct item *item) {
@@ -67,7 +65,8 @@ static void forward_one(const struct cnn *m, const float *inner, const float *pa
     float *result1 = cache + m->result1, *result2 = cache + m->result2, *rows = cache + m->rows;
     convolve(&m->first, item->sample, packed, inner + m->bias1, rows, result1, corners1);
     packed += (size_t)SIDE * SIDE * m->first.outputs;
-    convolve(&m->second, result1, packed, inner + m->bias2, rows, result2, corners2);
+    convolve_fast(&m->second, result1, packed, inner + m->bias2, cache + m->pixels, cache + m->products, result2,
+                  corners2);
     for (int class = 0; class < m->classes; class++) {
         const float *weights = inner + m->dense + class * m->flat;
         vec sums[4] = {{0}};
@@ -142,15 +141,16 @@ static int make_cnn(int height, int width, int filters1, int filters2, int class
     m->dense = m->bias2 + filters2;
     m->bias3 = m->dense + classes * m->flat;
 
-    size_t at = 0, widest = m->first.columns * m->first.panel;
-    if ((size_t)m->second.columns * m->second.panel > widest) widest = m->second.columns * m->second.panel;
+    size_t at = 0;
     m->result1 = at, at += image;
     m->corners1 = at, at += image;
     m->deltas1 = at, at += image;
     m->result2 = at, at += m->flat;
     m->corners2 = at, at += m->flat;
     m->deltas2 = at, at += m->flat;
-    m->rows = at, at += 4 * widest;
+    m->rows = at, at += 4 * (size_t)m->first.columns * m->first.panel;
+    m->pixels = at, at += image_frequencies(&m->second);
+    m->products = at, at += panel_products(&m->second);
     m->offsets = at, at += 4 * m->flat;
     m->factors = at, at += 4 * m->flat;
     m->winners = at, at += m->flat;
@@ -159,7 +159,7 @@ static int make_cnn(int height, int width, int filters1, int filters2, int class
         .shape = m,
         .dim = (area + 1) * filters1 + (area * filters1 + 1) * filters2 + (m->flat + 1) * classes,
         .inner = m->bias3 + m->outputs,
-        .packed = area * filters1 + area * filters1 * filters2,
+        .packed = area * filters1 + filter_frequencies(&m->second),
         .cache = at,
         .outputs = classes,
         .batch = 1,

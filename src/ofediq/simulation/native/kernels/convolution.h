@@ -1,8 +1,9 @@
 /* A valid 3x3 convolution with ReLU and 2x2 max-pooling, one image at a time, channels last.
  *
- * Forward it is dense, in tiles of 6 positions by a few vectors of channels that stay in registers. Backward only
- * the winners of the pooling carry a derivative, a quarter of the positions at most: both products follow lists of
- * winners, which costs a quarter of the dense work or less.
+ * Forward, images of one channel are dense sums in tiles of 6 positions by a few vectors of channels that stay in
+ * registers; those of many channels are in winograd.h. Backward only the winners of the pooling carry a derivative, a
+ * quarter of the positions at most: both products follow lists of winners, which costs a quarter of the dense work or
+ * less.
  */
 #ifndef OFEDIQ_CONVOLUTION_H
 #define OFEDIQ_CONVOLUTION_H
@@ -27,17 +28,17 @@ INLINE size_t layer_cells(const struct layer *l) { return (size_t)l->rows * l->c
 INLINE size_t layer_results(const struct layer *l) { return layer_cells(l) * l->outputs; }
 
 /* out[p][n] = sum over the 3x3 patch of position p, for `positions` neighbours in a row and `vectors` of channels. */
-INLINE void convolve_tile(const int positions, const int vectors, const float *image, size_t row, size_t inputs,
+INLINE void convolve_tile(const int positions, const int vectors, const float *image, size_t row,
                           const float *weights, float *out) {
     vec sums[6][4];
     UNROLL for (int p = 0; p < positions; p++)
         UNROLL for (int v = 0; v < vectors; v++) sums[p][v] = (vec){0};
-    for (int i = 0; i < SIDE; i++, image += row) {
-        for (size_t k = 0; k < SIDE * inputs; k++, weights += vectors * LANES) {
+    UNROLL for (int i = 0; i < SIDE; i++, image += row) {
+        UNROLL for (int j = 0; j < SIDE; j++, weights += vectors * LANES) {
             vec weight[4];
             UNROLL for (int v = 0; v < vectors; v++) weight[v] = load(weights + v * LANES);
             UNROLL for (int p = 0; p < positions; p++) {
-                vec value = spread(image[p * inputs + k]);
+                vec value = spread(image[p + j]);
                 UNROLL for (int v = 0; v < vectors; v++) sums[p][v] = multiply_add(value, weight[v], sums[p][v]);
             }
         }
@@ -47,66 +48,60 @@ INLINE void convolve_tile(const int positions, const int vectors, const float *i
 }
 
 /* One row of positions; their number is even. */
-INLINE void convolve_row(const int vectors, const size_t inputs, const struct layer *l, const float *image,
-                         const float *weights, float *out) {
-    size_t row = l->width * inputs;
+INLINE void convolve_row(const int vectors, const struct layer *l, const float *image, const float *weights,
+                         float *out) {
     int left = 2 * l->columns;
-    for (; left >= 6; left -= 6, image += 6 * inputs, out += 6 * vectors * LANES)
-        convolve_tile(6, vectors, image, row, inputs, weights, out);
-    if (left == 4) convolve_tile(4, vectors, image, row, inputs, weights, out);
-    if (left == 2) convolve_tile(2, vectors, image, row, inputs, weights, out);
+    for (; left >= 6; left -= 6, image += 6, out += 6 * vectors * LANES)
+        convolve_tile(6, vectors, image, l->width, weights, out);
+    if (left == 4) convolve_tile(4, vectors, image, l->width, weights, out);
+    if (left == 2) convolve_tile(2, vectors, image, l->width, weights, out);
 }
 
-/* Maximum of each quad, plus bias, ReLU; and which corner won, the first one in a tie. */
+/* Maximum of a quad, plus bias, ReLU; and, where asked for, which corner won, the first one in a tie. */
+INLINE void pool_quad(const vec quad[4], vec bias, float *result, int32_t *corner) {
+    vec largest = maximum(maximum(quad[0], quad[1]), maximum(quad[2], quad[3]));
+    store(result, maximum((vec){0}, largest + bias));
+    if (!corner) return;
+    ivec first = (ivec)(quad[0] == largest), second = (ivec)(quad[1] == largest), third = (ivec)(quad[2] == largest);
+    ivec code = (third & 2) | (~third & 3);
+    code = (second & 1) | (~second & code);
+    store_codes(corner, ~first & code);
+}
+
 INLINE void pool(const struct layer *l, const float *upper, const float *lower, const float *bias, float *result,
                  int32_t *corners) {
     for (int column = 0; column < l->columns; column++, result += l->outputs) {
         for (int at = 0; at < l->panel; at += LANES) {
             const float *left = upper + 2 * column * l->panel + at, *below = lower + 2 * column * l->panel + at;
-            vec a = load(left), b = load(left + l->panel), c = load(below), d = load(below + l->panel);
-            vec largest = maximum(maximum(a, b), maximum(c, d));
-            store(result + at, maximum((vec){0}, largest + load(bias + at)));
-            if (!corners) continue;
-            ivec first = (ivec)(a == largest), second = (ivec)(b == largest), third = (ivec)(c == largest);
-            ivec code = ((third & 2) | (~third & 3));
-            code = (second & 1) | (~second & code);
-            store_codes(corners + (size_t)column * l->outputs + at, ~first & code);
+            vec quad[4] = {load(left), load(left + l->panel), load(below), load(below + l->panel)};
+            int32_t *corner = corners ? corners + (size_t)column * l->outputs + at : NULL;
+            pool_quad(quad, load(bias + at), result + at, corner);
         }
     }
 }
 
-/* `weights` is packed in panels, [outputs / panel][9 inputs][panel]; `rows` holds two rows of one panel. */
-INLINE void convolve_panels(const int vectors, const size_t inputs, const struct layer *l, const float *image,
-                            const float *weights, const float *bias, float *rows, float *result,
-                            int32_t *corners) {
-    size_t row = l->width * inputs, length = 2 * (size_t)l->columns * l->panel;
-    for (int at = 0; at < l->outputs; at += l->panel) {
-        const float *panel = weights + at * SIDE * SIDE * inputs;
+INLINE void convolve_panels(const int vectors, const struct layer *l, const float *image, const float *weights,
+                            const float *bias, float *rows, float *result, int32_t *corners) {
+    size_t length = 2 * (size_t)l->columns * l->panel;
+    for (int at = 0; at < l->outputs; at += l->panel, weights += SIDE * SIDE * l->panel) {
         for (int pair = 0; pair < l->rows; pair++) {
-            const float *from = image + 2 * pair * row;
-            convolve_row(vectors, inputs, l, from, panel, rows);
-            convolve_row(vectors, inputs, l, from + row, panel, rows + length);
+            const float *from = image + (size_t)2 * pair * l->width;
+            convolve_row(vectors, l, from, weights, rows);
+            convolve_row(vectors, l, from + l->width, weights, rows + length);
             size_t to = (size_t)pair * l->columns * l->outputs + at;
             pool(l, rows, rows + length, bias + at, result + to, corners ? corners + to : NULL);
         }
     }
 }
 
-INLINE void convolve_layer(const size_t inputs, const struct layer *l, const float *image, const float *weights,
-                           const float *bias, float *rows, float *result, int32_t *corners) {
-    switch (l->panel / LANES) {
-    case 1: convolve_panels(1, inputs, l, image, weights, bias, rows, result, corners); break;
-    case 2: convolve_panels(2, inputs, l, image, weights, bias, rows, result, corners); break;
-    default: convolve_panels(4, inputs, l, image, weights, bias, rows, result, corners);
-    }
-}
-
+/* An image of one channel. `weights` is packed in panels, [outputs / panel][9][panel]; `rows` holds two rows of one. */
 static void convolve(const struct layer *l, const float *image, const float *weights, const float *bias,
                      float *rows, float *result, int32_t *corners) {
-    if (l->inputs == 1) /* known when compiled, the nine products of a tile become straight code */
-        convolve_layer(1, l, image, weights, bias, rows, result, corners);
-    else
-        convolve_layer(l->inputs, l, image, weights, bias, rows, result, corners);
+    switch (l->panel / LANES) {
+    case 1: convolve_panels(1, l, image, weights, bias, rows, result, corners); break;
+    case 2: convolve_panels(2, l, image, weights, bias, rows, result, corners); break;
+    default: convolve_panels(4, l, image, weights, bias, rows, result, corners);
+    }
 }
 
 /* to[0 .. 16 blocks) += sum of factors[n] * from[offsets[n] .. + 16 blocks): the sum stays in registers. */

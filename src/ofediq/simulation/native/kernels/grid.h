@@ -50,14 +50,15 @@ static void add_on_grid(const struct steering *g, const float *update, int64_t d
     float norm = (float)GRID_LEVELS * g->signal, most = largest(update, dim);
     if (most > norm) norm = most;
     vec scale = spread((float)GRID_LEVELS / (norm == 0 ? 1.0f : norm));
-    vec unit = spread(norm * (float)(1.0 / GRID_LEVELS));
+    vec unit = spread(norm * (float)(1.0 / GRID_LEVELS)), levels = spread((float)GRID_LEVELS);
     uvec index;
     for (uint32_t lane = 0; lane < LANES; lane++) index[lane] = lane;
     for (int64_t i = 0; i < dim; i += LANES, index += LANES) {
-        ivec symbol = symbols_of(update + i, index, key, GRID_LEVELS, scale);
-        store(total + i, load(total + i) + __builtin_convertvector(symbol, vec) * unit);
+        struct rounded r = round_vector(update + i, index, key, levels, scale);
+        store(total + i, load(total + i) + (vec)((ivec)(r.size * unit) ^ r.sign));
+        ivec size = __builtin_convertvector(r.size, ivec);
         int lanes = dim - i < LANES ? (int)(dim - i) : LANES;
-        for (int lane = 0; lane < lanes; lane++) counts[class_of(symbol[lane])]++;
+        for (int lane = 0; lane < lanes; lane++) counts[class_of(size[lane])]++;
     }
 }
 

@@ -91,23 +91,27 @@ static void measure_blocks(const struct quantizer *q, const float *update, float
     }
 }
 
-/* The symbols of the vector of coordinates `index`. */
-INLINE ivec symbols_of(const float *update, uvec index, const uint32_t key[2], int32_t levels, vec scale) {
+/* Coordinates of one vector, rounded: magnitudes of their symbols, and their signs. */
+struct rounded {
+    vec size;
+    ivec sign; /* the sign bit alone */
+};
+
+INLINE struct rounded round_vector(const float *update, uvec index, const uint32_t key[2], vec levels, vec scale) {
     uvec word = mix_vector(mix_vector(index ^ key[0]) + key[1]);
     vec draw = (__builtin_convertvector((ivec)(word >> 9), vec) + 0.5f) * 0x1p-23f;
-    vec value = load(update);
-    vec scaled = (vec)((ivec)value & 0x7FFFFFFF) * scale;
-    ivec level = __builtin_convertvector(scaled, ivec);
-    ivec up = (ivec)(draw < scaled - __builtin_convertvector(level, vec)) & (ivec)(level < levels);
-    ivec sign = (ivec)value >> 31;
-    return ((level - up) ^ sign) - sign; /* a true comparison is -1 */
+    ivec value = (ivec)load(update), sign = value & INT32_MIN;
+    vec scaled = (vec)(value ^ sign) * scale;
+    vec level = __builtin_convertvector(__builtin_convertvector(scaled, ivec), vec);
+    ivec up = (ivec)(draw < scaled - level) & (ivec)(level < levels);
+    return (struct rounded){level + keep(up, spread(1)), sign};
 }
 
 /* total += what the server decodes from the vector of coordinates `index`. */
-INLINE void add_vector(const float *update, uvec index, const uint32_t key[2], int32_t levels, vec scale, vec unit,
+INLINE void add_vector(const float *update, uvec index, const uint32_t key[2], vec levels, vec scale, vec unit,
                        float *total) {
-    ivec symbol = symbols_of(update, index, key, levels, scale);
-    store(total, load(total) + __builtin_convertvector(symbol, vec) * unit);
+    struct rounded r = round_vector(update, index, key, levels, scale);
+    store(total, load(total) + (vec)((ivec)(r.size * unit) ^ r.sign));
 }
 
 /* Spreads the blocks' numbers over the coordinates of a tile, in whole vectors: what spills over is overwritten by
@@ -138,6 +142,7 @@ static void add_quantized(const struct quantizer *q, const float *update, const 
                           float *units, float *total) {
     float tile_scales[TILE + LANES], tile_units[TILE + LANES];
     struct spreading at = {0, q->dim / q->blocks + (q->dim % q->blocks > 0)};
+    vec levels = spread((float)q->levels);
     uvec index;
     for (uint32_t lane = 0; lane < LANES; lane++) index[lane] = lane;
     measure_blocks(q, update, scales, units);
@@ -145,7 +150,7 @@ static void add_quantized(const struct quantizer *q, const float *update, const 
         int64_t stop = start + TILE < q->dim ? start + TILE : q->dim;
         spread_blocks(q, &at, start, stop, scales, units, tile_scales, tile_units);
         for (int64_t i = start; i < stop; i += LANES, index += LANES)
-            add_vector(update + i, index, key, q->levels, load(tile_scales + (i - start)),
+            add_vector(update + i, index, key, levels, load(tile_scales + (i - start)),
                        load(tile_units + (i - start)),
                        total + i);
     }

@@ -118,19 +118,44 @@ INLINE void scale(float *values, float factor, size_t count) {
 
 INLINE size_t rounded_up(size_t count, size_t unit) { return (count + unit - 1) / unit * unit; }
 
-/* to[column * to_stride + row] = from[row * from_stride + column], in tiles that stay in the first-level cache. */
+#ifdef __has_builtin
+#define SHUFFLES __has_builtin(__builtin_shufflevector)
+#else
+#define SHUFFLES 0
+#endif
+
+typedef float four __attribute__((vector_size(16)));
+typedef float loose_four __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* to[column * to_stride + row] = from[row * from_stride + column], 4x4. */
+INLINE void transpose_four(float *to, size_t to_stride, const float *from, size_t from_stride) {
+#if SHUFFLES
+    four rows[4];
+    for (int n = 0; n < 4; n++) rows[n] = *(const loose_four *)(from + n * from_stride);
+    four a = __builtin_shufflevector(rows[0], rows[1], 0, 4, 1, 5);
+    four b = __builtin_shufflevector(rows[2], rows[3], 0, 4, 1, 5);
+    four c = __builtin_shufflevector(rows[0], rows[1], 2, 6, 3, 7);
+    four d = __builtin_shufflevector(rows[2], rows[3], 2, 6, 3, 7);
+    *(loose_four *)to = __builtin_shufflevector(a, b, 0, 1, 4, 5);
+    *(loose_four *)(to + to_stride) = __builtin_shufflevector(a, b, 2, 3, 6, 7);
+    *(loose_four *)(to + 2 * to_stride) = __builtin_shufflevector(c, d, 0, 1, 4, 5);
+    *(loose_four *)(to + 3 * to_stride) = __builtin_shufflevector(c, d, 2, 3, 6, 7);
+#else
+    for (int column = 0; column < 4; column++)
+        for (int row = 0; row < 4; row++) to[column * to_stride + row] = from[row * from_stride + column];
+#endif
+}
+
+/* The same for any number of rows and columns, in strips of columns. */
 static void transpose(float *to, size_t to_stride, const float *from, size_t from_stride, size_t rows,
                       size_t columns) {
-    enum { SQUARE = 16 };
-    for (size_t row0 = 0; row0 < rows; row0 += SQUARE) {
-        size_t row1 = row0 + SQUARE < rows ? row0 + SQUARE : rows;
-        for (size_t column0 = 0; column0 < columns; column0 += SQUARE) {
-            size_t column1 = column0 + SQUARE < columns ? column0 + SQUARE : columns;
-            for (size_t column = column0; column < column1; column++)
-                for (size_t row = row0; row < row1; row++)
-                    to[column * to_stride + row] = from[row * from_stride + column];
-        }
-    }
+    size_t column = 0, whole = rows - rows % 4;
+    for (; column + 4 <= columns; column += 4)
+        for (size_t row = 0; row < whole; row += 4)
+            transpose_four(to + column * to_stride + row, to_stride, from + row * from_stride + column, from_stride);
+    for (size_t row = 0; row < rows; row++) /* what is left over */
+        for (size_t at = row < whole ? column : 0; at < columns; at++)
+            to[at * to_stride + row] = from[row * from_stride + at];
 }
 
 #endif
