@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from ofediq.methods import Method
 from ofediq.models import Model
 from ofediq.simulation import Result
 from ofediq.streams import Stream
+from ofediq.writing import replaced
 
 _FORMAT = 1
 _ARRAYS = (
@@ -33,12 +33,10 @@ def save_result(path: Path, result: Result) -> None:
     """Write what `result` recorded to `path`, in one move."""
     identity = _identity(result.method, result.model, result.stream, result.seed)
     meta = json.dumps({"format": _FORMAT, "seconds": result.seconds, "identity": identity})
-    partial = path.with_name(path.name + ".partial")
     try:
-        with partial.open("wb") as file:
+        with replaced(path) as file:
             arrays: dict[str, Any] = {name: getattr(result, name) for name in _ARRAYS}
             np.savez(file, meta=np.asarray(meta), **arrays)
-        os.replace(partial, path)
     except OSError as error:
         raise CheckpointError(f"cannot write {path}: {error.strerror or error}") from error
 

@@ -7,7 +7,6 @@ A folder that holds a run is never overwritten unasked: a finished run stays, an
 from __future__ import annotations
 
 import json
-import os
 import platform
 import re
 import shutil
@@ -19,6 +18,7 @@ from typing import Any
 from ofediq import __version__
 from ofediq.errors import CheckpointError, InputError
 from ofediq.experiment.config import Config
+from ofediq.writing import save_json
 
 _FILES = ("config.json", "summary.json", "metrics.parquet", "figure.png", "regret.png")
 _STATE = "state"
@@ -89,18 +89,12 @@ class Folder:
             self.path.mkdir(parents=True, exist_ok=True)
             if not resume:
                 self._clear()
-                self.write_json(self.config, {"config": config.to_dict(), "versions": _versions()})
+                save_json(self.config, {"config": config.to_dict(), "versions": _versions()})
             (self.path / _STATE).mkdir(exist_ok=True)
         except OSError as error:
             raise InputError(
                 f"`out` must be a writable folder, got {str(self.path)!r} ({error.strerror or error})"
             ) from None
-
-    def write_json(self, path: Path, content: dict[str, Any]) -> None:
-        """Write `content` to `path` in one move."""
-        partial = path.with_name(path.name + ".partial")
-        partial.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-        os.replace(partial, path)
 
     def close(self) -> None:
         """Remove what only a resumed run would need."""

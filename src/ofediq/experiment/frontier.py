@@ -17,6 +17,7 @@ from ofediq.experiment.folder import Folder
 from ofediq.experiment.output import write_output
 from ofediq.experiment.runner import Listener, run
 from ofediq.experiment.setup import Experiment
+from ofediq.writing import save_json
 
 BUDGETS = (0.1, 0.01, 0.001, 0.0001)
 _FREE = ("fedogd", "ogd", "local")  # they do not depend on the budget
@@ -53,7 +54,7 @@ def frontier(
     if found["points"]:
         _draw(config, found, path / "frontier.png")
         found["figure"] = str(path / "frontier.png")
-    Folder(path).write_json(path / "frontier.json", found)
+    save_json(path / "frontier.json", found)
     return found
 
 

@@ -10,6 +10,7 @@ from ofediq.experiment.config import Config
 from ofediq.experiment.folder import Folder
 from ofediq.experiment.runner import Outcome
 from ofediq.report import Comparison, draw_comparison, draw_regrets, summarize, write_metrics
+from ofediq.writing import save_json
 
 
 def write_output(config: Config, folder: Folder, outcome: Outcome) -> dict[str, Any]:
@@ -25,7 +26,7 @@ def write_output(config: Config, folder: Folder, outcome: Outcome) -> dict[str, 
             summary |= summarize(outcome.comparison)
             summary["files"] = _write_files(config, folder, outcome.comparison)
         summary |= {"notes": list(outcome.notes), "interrupted": outcome.interrupted}
-        folder.write_json(folder.summary, summary)
+        save_json(folder.summary, summary)
     except OSError as error:
         raise InputError(
             f"`out` must be writable, got {str(folder.path)!r} ({error.strerror or error})"

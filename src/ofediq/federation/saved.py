@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.errors import CheckpointError
+from ofediq.writing import replaced
 
 _FORMAT = 1
 
@@ -57,14 +57,10 @@ class Saved:
         }
         arrays = {f"server{i}": leaf for i, leaf in enumerate(_leaves(self.server))}
         arrays |= {f"signal{i}": leaf for i, leaf in enumerate(_leaves(self.signal))}
-        partial = path.with_name(path.name + ".partial")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with partial.open("wb") as file:
+            with replaced(path) as file:
                 np.savez(file, meta=np.asarray(json.dumps(meta)), params=self.params, **arrays)  # type: ignore[arg-type]  # the stub wants one type
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, path)
         except OSError as error:
             raise CheckpointError(f"cannot write checkpoint {path}: {error.strerror or error}") from error
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from ofediq.reproduction.panels import PANELS, PRESETS, Scale, all_units
 from ofediq.reproduction.results import collect
 from ofediq.reproduction.store import Store
 from ofediq.reproduction.work import run_units
+from ofediq.writing import save_json
 
 TARGETS = ("table1", *PANELS, "claims", "all")
 _CLAIMED = ("fig2", "fig3", *AT_99)
@@ -89,7 +88,7 @@ def reproduce(
             results, pictures if regret is None else {**pictures, "regret": regret}, folder / "report.html"
         )
         write_tables(results, folder / "tables.md")
-        _write_json(folder / "results.json", results)
+        save_json(folder / "results.json", results)
     except OSError as error:
         raise InputError(f"`out` must be writable, got {str(out)!r} ({error.strerror or error})") from None
     return Outcome(results, folder, finished)
@@ -118,9 +117,3 @@ def _announce(seconds: float, scale: Scale, listener: Listener) -> None:
         listener.note(f"about {in_words(seconds)} of simulation ahead.")
     else:
         listener.note("all runs are finished already; --force runs them again.")
-
-
-def _write_json(path: Path, results: dict[str, Any]) -> None:
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(json.dumps(results, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    os.replace(partial, path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from ofediq.errors import InputError
 from ofediq.reproduction.units import Data, Unit
+from ofediq.writing import replaced
 
 Curve = npt.NDArray[np.float64]
 _ARRAYS = ("curve", "loss", "senders", "bits_formula", "bits_wire")
@@ -106,13 +106,11 @@ class Store:
         return None if found is None else found[1]
 
     def _write(self, path: Path, meta: Mapping[str, Any], arrays: Mapping[str, Curve]) -> None:
-        partial = path.with_name(path.name + ".partial")
         kept: dict[str, Any] = {"meta": np.asarray(json.dumps(meta)), **arrays}
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with partial.open("wb") as file:
+            with replaced(path) as file:
                 np.savez_compressed(file, **kept)
-            os.replace(partial, path)
         except OSError as error:
             raise InputError(
                 f"`out` must be writable, got {str(path.parent)!r} ({error.strerror or error})"

@@ -1,13 +1,11 @@
 """Saving a run between blocks, and continuing it to a bit-identical result.
 
-One `.npz` file, written beside its place and moved there in one step, so that an interrupted save leaves the
-previous checkpoint as it was.
+One `.npz` file; an interrupted save leaves the previous checkpoint as it was.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import numpy as np
 
 from ofediq.errors import CheckpointError
 from ofediq.simulation.topologies import Carry, Records
+from ofediq.writing import replaced
 
 _FORMAT = 1
 
@@ -26,14 +25,10 @@ def save(path: Path, identity: dict[str, Any], carry: Carry, records: Records, d
     meta = json.dumps({"format": _FORMAT, "done": done, "identity": identity})
     arrays = {f"carry{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(carry))}
     arrays |= {f"record_{name}": np.asarray(value) for name, value in records._asdict().items()}
-    partial = path.with_name(path.name + ".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
+        with replaced(path) as file:
             np.savez(file, meta=np.asarray(meta), **arrays)  # type: ignore[arg-type]  # the stub wants one type
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
     except OSError as error:
         raise CheckpointError(f"cannot write checkpoint {path}: {error.strerror or error}") from error
 

@@ -28,7 +28,7 @@ from ofediq.simulation.native import native_runner, native_steered
 from ofediq.simulation.result import Result
 from ofediq.simulation.steered import steered
 from ofediq.simulation.sums import Pool
-from ofediq.simulation.topologies import Block, Carry, Records, Runner, first_carry, runner
+from ofediq.simulation.topologies import Block, Carry, Feed, Records, Runner, Setting, first_carry, runner
 from ofediq.streams import Stream
 
 Progress = Callable[[int, int], None]
@@ -151,18 +151,9 @@ class _Run:
         """Run one block."""
         windows = self._block_windows()
         block = self._block(self.done // self.method.period, windows)
-        seed = np.uint32(self.seed)
-        self.carry, records = self.run_block(
-            self.method,
-            self.model,
-            self.stream.clients,
-            self.mesh,
-            self.carry,
-            self.pool,
-            self.ids,
-            seed,
-            block,
-        )
+        setting = Setting(self.method, self.model, self.stream.clients, self.mesh)
+        feed = Feed(self.pool, self.ids, np.uint32(self.seed))
+        self.carry, records = self.run_block(setting, self.carry, feed, block)
         self.blocks.append(jax.tree.map(np.asarray, records))
         self.done = min(self.done + windows * self.method.period, self.stream.steps)
 

@@ -7,7 +7,6 @@ of size clients x dim is ever held.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,36 +16,27 @@ from ofediq.methods.participation import NormProportional
 from ofediq.models import Model
 from ofediq.simulation.mesh import over_clients
 from ofediq.simulation.sums import Pool, Sums, in_chunks, sum_senders, window_gradients
-from ofediq.simulation.topologies import Block, Carry, Records, known, send_back
+from ofediq.simulation.topologies import Block, Carry, Feed, Records, Setting, known, send_back
 
 
-@partial(jax.jit, static_argnames=("method", "model", "clients", "mesh"), donate_argnames=("carry",))
-def steered(
-    method: Method,
-    model: Model,
-    clients: int,
-    mesh: Any,
-    carry: Carry,
-    pool: Pool,
-    ids: jax.Array,
-    seed: jax.Array,
-    block: Block,
-) -> tuple[Carry, Records]:
+@partial(jax.jit, static_argnames="setting", donate_argnames="carry")
+def steered(setting: Setting, carry: Carry, feed: Feed, block: Block) -> tuple[Carry, Records]:
     """Clients with a server that broadcasts a signal; the state is (server's state, signal)."""
-    assert method.steer is not None
-    steer = method.steer
-    sums_of = over_clients(partial(_window_sums, method, model), mesh)
+    method, steer = setting.method, setting.method.steer
+    assert steer is not None
+    sums_of = over_clients(partial(_window_sums, method, setting.model), setting.mesh)
 
     def window(carry: Carry, one: Block) -> tuple[Carry, Records]:
         params, (state, signal) = carry[:2]
-        sums = sums_of((known(carry), signal.value), pool, one.order, ids, seed, one.step, one.transmit)
-        moved = method.server.apply(params, sums.total, clients, state)
+        at = (known(carry), signal.value)
+        sums = sums_of(at, feed.pool, one.order, feed.ids, feed.seed, one.step, one.transmit)
+        moved = method.server.apply(params, sums.total, setting.clients, state)
         arrived = sums.senders > 0
         params, state = jax.tree.map(lambda new, old: jnp.where(arrived, new, old), moved, (params, state))
         steps = one.step.astype(jnp.float32)
         after = steer.next(signal, sums.wire, steps, method.period)
         signal = jax.tree.map(lambda new, old: jnp.where(one.transmit, new, old), after, signal)
-        copies, downlink = send_back(method, params, carry[2:], seed, one)
+        copies, downlink = send_back(method, params, carry[2:], feed.seed, one)
         records = Records(sums.loss, sums.error, sums.senders, sums.wire, downlink)
         return (params, (state, signal), *copies), records
 

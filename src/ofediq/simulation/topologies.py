@@ -7,11 +7,13 @@ state between windows, of which the first item is the model.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 
 from ofediq.methods import Method
 from ofediq.models import Model
@@ -40,49 +42,56 @@ class Records(NamedTuple):
     downlink: jax.Array | tuple[()] = ()  # [windows], bits, where the broadcast is not exact
 
 
-Runner = Callable[..., tuple[Carry, Records]]
+@dataclass(frozen=True)
+class Setting:
+    """What stays the same for a whole run; compiled code is made for one setting.
+
+    Attributes:
+        method: what is run.
+        model: what is learnt.
+        clients: K, without those that pad the mesh.
+        mesh: the devices, or None.
+    """
+
+    method: Method
+    model: Model
+    clients: int
+    mesh: Mesh | None
 
 
-@partial(jax.jit, static_argnames=("method", "model", "clients", "mesh"), donate_argnames=("carry",))
-def federated(
-    method: Method,
-    model: Model,
-    clients: int,
-    mesh: Any,
-    carry: Carry,
-    pool: Pool,
-    ids: jax.Array,
-    seed: jax.Array,
-    block: Block,
-) -> tuple[Carry, Records]:
+class Feed(NamedTuple):
+    """What a run reads."""
+
+    pool: Pool
+    ids: jax.Array  # [clients], their numbers
+    seed: Any
+
+
+Runner = Callable[[Setting, Carry, Feed, Block], tuple[Carry, Records]]
+
+
+@partial(jax.jit, static_argnames="setting", donate_argnames="carry")
+def federated(setting: Setting, carry: Carry, feed: Feed, block: Block) -> tuple[Carry, Records]:
     """Clients with a server: Algorithm 2 and all that can be composed like it."""
-    sums_of = over_clients(partial(window_sums, method, model, clients), mesh)
+    method, clients = setting.method, setting.clients
+    sums_of = over_clients(partial(window_sums, method, setting.model, clients), setting.mesh)
 
     def window(carry: Carry, one: Block) -> tuple[Carry, Records]:
         before, copies = carry[:2], carry[2:]
-        sums = sums_of(known(carry), pool, one.order, ids, seed, one.step, one.transmit)
+        sums = sums_of(known(carry), feed.pool, one.order, feed.ids, feed.seed, one.step, one.transmit)
         moved = method.server.apply(before[0], sums.total, clients, before[1])
         arrived = sums.senders > 0  # an empty round leaves model and state alone
         after = jax.tree.map(lambda new, old: jnp.where(arrived, new, old), moved, before)
-        copies, downlink = send_back(method, after[0], copies, seed, one)
+        copies, downlink = send_back(method, after[0], copies, feed.seed, one)
         return (*after, *copies), Records(sums.loss, sums.error, sums.senders, sums.wire, downlink)
 
     return jax.lax.scan(window, carry, block)
 
 
-@partial(jax.jit, static_argnames=("method", "model", "clients", "mesh"), donate_argnames=("carry",))
-def central(
-    method: Method,
-    model: Model,
-    clients: int,
-    mesh: Any,
-    carry: Carry,
-    pool: Pool,
-    ids: jax.Array,
-    seed: jax.Array,
-    block: Block,
-) -> tuple[Carry, Records]:
+@partial(jax.jit, static_argnames="setting", donate_argnames="carry")
+def central(setting: Setting, carry: Carry, feed: Feed, block: Block) -> tuple[Carry, Records]:
     """One learner sees the samples of all clients, one after another, and learns from each."""
+    method, model, pool = setting.method, setting.model, feed.pool
 
     def sample(carry: Carry, row: jax.Array) -> tuple[Carry, tuple[jax.Array, jax.Array]]:
         params, state = carry
@@ -103,19 +112,10 @@ def central(
     return jax.lax.scan(window, carry, block)
 
 
-@partial(jax.jit, static_argnames=("method", "model", "clients", "mesh"), donate_argnames=("carry",))
-def separate(
-    method: Method,
-    model: Model,
-    clients: int,
-    mesh: Any,
-    carry: Carry,
-    pool: Pool,
-    ids: jax.Array,
-    seed: jax.Array,
-    block: Block,
-) -> tuple[Carry, Records]:
+@partial(jax.jit, static_argnames="setting", donate_argnames="carry")
+def separate(setting: Setting, carry: Carry, feed: Feed, block: Block) -> tuple[Carry, Records]:
     """Each client learns alone: the carry has one model and one state per client."""
+    method, model, pool = setting.method, setting.model, feed.pool
 
     def some(arguments: tuple[Carry, jax.Array]) -> tuple[Carry, jax.Array, jax.Array]:
         (params, state), rows = arguments
@@ -133,14 +133,16 @@ def separate(
     def window(carry: Carry, one: Block) -> tuple[Carry, Records]:
         rows = in_chunks(one.order, model.chunk)[0]
         count, size = rows.shape
-        padding = count * size - clients
+        padding = count * size - setting.clients
 
         def fold(leaf: jax.Array) -> jax.Array:
             widths = ((0, padding),) + ((0, 0),) * (leaf.ndim - 1)
             return jnp.pad(leaf, widths).reshape(count, size, *leaf.shape[1:])
 
         kept, losses, errors = jax.lax.map(some, (jax.tree.map(fold, carry), rows))
-        carry = jax.tree.map(lambda leaf: leaf.reshape(count * size, *leaf.shape[2:])[:clients], kept)
+        carry = jax.tree.map(
+            lambda leaf: leaf.reshape(count * size, *leaf.shape[2:])[: setting.clients], kept
+        )
         nobody = jnp.zeros((), jnp.int32)
         return carry, Records(losses.sum()[None], errors.sum()[None], nobody, jnp.zeros(()))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +22,7 @@ from ofediq.models.cnn import Cnn
 from ofediq.models.linear import Linear
 from ofediq.simulation.native import library
 from ofediq.simulation.native.window import Kernels, Rules, load, supports
-from ofediq.simulation.sums import Pool
-from ofediq.simulation.topologies import Block, Carry, Records
+from ofediq.simulation.topologies import Block, Carry, Feed, Records, Setting
 
 _SMALL = 1000
 """Parameters of a linear model below which Python's part of a step is longer than the whole step in JAX."""
@@ -36,8 +35,8 @@ def native_runner(method: Method, model: Model, mesh: Any) -> NativeRunner | Non
     """What runs blocks of this method's windows in compiled code, or None where that is not possible.
 
     It takes federated methods with the built-in models, whose clients hold still or descend, and send their
-    updates as they are or quantised and packed; on a CPU, without a mesh. A plain sum of the gradients of dense layers
-    is one large matrix product for each, which JAX does in half the time.
+    updates as they are or quantised and packed; on a CPU, without a mesh. A plain sum of the gradients of dense
+    layers is one large matrix product for each, which JAX does in half the time.
     """
     rules = _rules(method)
     if method.sums_gradients and not isinstance(model, Cnn):
@@ -66,28 +65,23 @@ class NativeRunner:
         self._server = server
         self._kernels: Kernels | None = None
 
-    def __call__(
-        self,
-        method: Method,
-        model: Any,
-        clients: int,
-        mesh: Any,
-        carry: Carry,
-        pool: Pool,
-        ids: jax.Array,
-        seed: Any,
-        block: Block,
-    ) -> tuple[Carry, Records]:
+    def __call__(self, setting: Setting, carry: Carry, feed: Feed, block: Block) -> tuple[Carry, Records]:
         """A block of windows: next state and records."""
+        method, model, clients, seed = (
+            setting.method,
+            cast(Any, setting.model),
+            setting.clients,
+            int(feed.seed),
+        )
         if self._kernels is None:
-            self._kernels = Kernels(model, np.asarray(pool.x), np.asarray(pool.y))
+            self._kernels = Kernels(model, np.asarray(feed.pool.x), np.asarray(feed.pool.y))
         params, state = np.asarray(carry[0]), carry[1]
         apply, rates, bits = self._server(clients), method.participation.rates(clients), _bits(method, model)
-        numbers, records = np.asarray(ids), []
+        numbers, records = np.asarray(feed.ids), []
         with np.errstate(all="ignore"):  # as in JAX, a run that diverges does so in silence; its result tells
             for order, step, transmit in zip(*(np.asarray(field) for field in block), strict=True):
-                sends = _senders(method, numbers, clients, int(seed), int(step), order) & bool(transmit)
-                sums = self._kernels.run(params, order, sends, rates, self._rules, int(seed), int(step))
+                sends = _senders(method, numbers, clients, seed, int(step), order) & bool(transmit)
+                sums = self._kernels.run(params, order, sends, rates, self._rules, seed, int(step))
                 count = int(sends.sum())
                 records.append((sums.loss + penalty(model, params, order), sums.error, count, bits * count))
                 if count:  # an empty round leaves model and state alone

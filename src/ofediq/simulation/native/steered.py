@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +16,7 @@ from ofediq.methods.participation import NormProportional
 from ofediq.models import Model
 from ofediq.simulation.native.runner import local_rules, penalty, ready, server_rule
 from ofediq.simulation.native.window import Kernels, Rules, Steered
-from ofediq.simulation.sums import Pool
-from ofediq.simulation.topologies import Block, Carry, Records
+from ofediq.simulation.topologies import Block, Carry, Feed, Records, Setting
 
 
 def native_steered(method: Method, model: Model, mesh: Any) -> NativeSteered | None:
@@ -34,38 +33,27 @@ class NativeSteered:
         self._rules, self._server = rules, server_rule(method)
         self._kernels: Kernels | None = None
 
-    def __call__(
-        self,
-        method: Method,
-        model: Any,
-        clients: int,
-        mesh: Any,
-        carry: Carry,
-        pool: Pool,
-        ids: jax.Array,
-        seed: Any,
-        block: Block,
-    ) -> tuple[Carry, Records]:
+    def __call__(self, setting: Setting, carry: Carry, feed: Feed, block: Block) -> tuple[Carry, Records]:
         """A block of windows: next state and records."""
-        assert method.steer is not None
+        method, model, steer = setting.method, cast(Any, setting.model), setting.method.steer
+        ids, seed = np.asarray(feed.ids), int(feed.seed)
+        assert steer is not None
         if self._kernels is None:
-            self._kernels = Kernels(model, np.asarray(pool.x), np.asarray(pool.y))
+            self._kernels = Kernels(model, np.asarray(feed.pool.x), np.asarray(feed.pool.y))
         params, (state, signal) = np.asarray(carry[0]), jax.tree.map(np.asarray, carry[1])
-        apply, records = self._server(clients), []
+        apply, records = self._server(setting.clients), []
         with np.errstate(all="ignore"):
             for order, step, transmit in zip(*(np.asarray(field) for field in block), strict=True):
-                round_ = self._round(method, signal.value, np.asarray(ids), int(seed), int(step))
+                round_ = self._round(method, signal.value, ids, seed, int(step))
                 sends = np.logical_or.reduce(order >= 0) & bool(transmit)
                 ones = np.ones(order.shape[1], np.float32)
-                sums = self._kernels.run(
-                    params, order, sends, ones, self._rules, int(seed), int(step), round_
-                )
+                sums = self._kernels.run(params, order, sends, ones, self._rules, seed, int(step), round_)
                 count, bits = _cost(round_, model.dim)
                 records.append((sums.loss + penalty(model, params, order), sums.error, count, bits))
                 if count:
                     params, state = apply(params, sums.total, state)
                 if transmit:
-                    signal = method.steer.next(signal, np.float32(bits), np.float32(step), method.period)
+                    signal = steer.next(signal, np.float32(bits), np.float32(step), method.period)
         fields: Any = (np.asarray(field) for field in zip(*records, strict=True))
         signal = jax.tree.map(jnp.asarray, signal)
         return (jnp.asarray(params), (state, signal)), Records(*fields)
