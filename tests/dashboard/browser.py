@@ -62,9 +62,9 @@ class Tab:
         self.page.wait_for_function(
             "([selector, text]) => document.querySelector(selector)?.innerText === text",
             arg=[selector, text],
-            timeout=20_000,
+            timeout=40_000,
         )
 
     def drawn(self) -> None:
         """Wait for the charts."""
-        self.page.wait_for_selector("#seconds-chart .main-svg", state="attached", timeout=20_000)
+        self.page.wait_for_selector("#seconds-chart .main-svg", state="attached", timeout=40_000)

@@ -119,6 +119,12 @@ class Processes:
         assert saved is not None
         return saved.params
 
+    def client(self, name: str) -> dict[str, Any]:
+        """What the server has on disk about a client."""
+        saved = Saved.read(self.state)
+        assert saved is not None
+        return next(row for row in saved.record["clients"] if row["name"] == name)
+
     def log(self, name: str) -> str:
         """What a process wrote."""
         return (self.folder / f"{name}.log").read_text()

@@ -84,7 +84,7 @@ class Mosquitto:
 
     def wait_for_log(self, text: str, since: int = 0) -> str:
         """Wait until it has logged `text` after the first `since` characters; returns what follows these."""
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 30
         while text not in (news := self.log[since:]) and time.monotonic() < deadline:
             time.sleep(0.01)
         return news
@@ -101,7 +101,7 @@ class Mosquitto:
             self._process = subprocess.Popen(
                 [BINARY, "-c", str(file)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-        self._wait_until_open(time.monotonic() + 10)
+        self._wait_until_open(time.monotonic() + 30)
 
     def stop(self) -> None:
         """End it in good order: it stores retained messages first."""
@@ -162,7 +162,7 @@ class Mosquitto:
     def _end(self, how: str) -> None:
         if self._process is not None:
             getattr(self._process, how)()
-            self._process.wait(timeout=10)
+            self._process.wait(timeout=30)
             self._process = None
 
 

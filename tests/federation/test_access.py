@@ -54,7 +54,7 @@ def connection(broker: Mosquitto, folder: Path, **choices: Any) -> aiomqtt.Clien
 
 
 async def next_message(client: aiomqtt.Client) -> tuple[str, bytes]:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         message = await anext(client.messages)
     assert isinstance(message.payload, bytes)
     return message.topic.value, message.payload

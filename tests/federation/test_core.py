@@ -9,7 +9,7 @@ import pytest
 
 from ofediq import methods, models
 from ofediq.federation.coordinator import Coordinator
-from ofediq.federation.messages import Publish
+from ofediq.federation.messages import Publish, write_json
 from ofediq.federation.monitor import Monitor
 from ofediq.federation.rules import Rules
 from ofediq.federation.task import ModelSpec
@@ -156,6 +156,23 @@ def test_a_restarted_server_loses_and_repeats_no_round(stream: Stream) -> None:
     np.testing.assert_allclose(second.params, expected(method, stream).params, rtol=1e-5, atol=1e-6)
     assert second.monitor.totals()["rounds"] == STEPS // method.period
     assert second.monitor.totals()["updates"] == expected(method, stream).senders.sum()
+
+
+def test_a_continued_server_waits_for_its_clients_but_not_for_ever(stream: Stream) -> None:
+    rules: dict[str, Any] = {"min_clients": 1, "start_clients": CLIENTS, "deadline": 10.0}
+    network = Network(coordinator(METHODS["raw"], **rules), stream)
+    network.start()
+    network.run(limit=CLIENTS * 6)
+    assert network.saved is not None
+    server = coordinator(METHODS["raw"], saved=network.saved, **rules)
+    assert server.step > 0
+    server.connected(now=100.0)
+    for k in range(CLIENTS - 1):
+        server.receive(f"{FEDERATION}/here/c{k}", write_json(online=True), 101.0)
+    assert (server.monitor.state, server.next_tick()) == ("waiting", 110.0)
+    opened = server.tick(110.0)
+    assert any(one.topic == f"{FEDERATION}/model" for one in opened if isinstance(one, Publish))
+    assert server.monitor.state == "running"
 
 
 def test_a_client_that_is_gone_is_not_waited_for(stream: Stream) -> None:

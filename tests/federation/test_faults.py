@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,6 +110,22 @@ def test_clients_that_stay_away_do_not_stop_the_others(
         totals = run.wait_for_end()["totals"]
         assert totals["rounds"] == STEPS
         assert totals["missed"] > 0
+
+
+def test_a_client_whose_clock_is_behind_catches_up(tmp_path: Path, broker: Mosquitto, stream: Stream) -> None:
+    # It sleeps through many rounds, and wakes up to all that was published meanwhile.
+    with start(tmp_path, broker, stream, min_clients=1, deadline=0.5) as run:
+        run.wait_for_step(6)
+        os.kill(run.running["c2"].pid, signal.SIGSTOP)
+        run.wait_for_step(20)
+        asleep = run.client("c2")
+        os.kill(run.running["c2"].pid, signal.SIGCONT)
+        totals = run.wait_for_end()["totals"]
+        awake = run.client("c2")
+    assert totals["rounds"] == STEPS
+    assert totals["missed"] > 0
+    assert set(totals["rejected"]) <= {"late"}
+    assert awake["sent"] > asleep["sent"]
 
 
 def test_a_folder_that_cannot_be_written_is_reported_and_the_server_goes_on(

@@ -27,6 +27,7 @@ from ofediq.simulation import simulate
 from ofediq.simulation.reference import reference
 from ofediq.streams import Stream, load, partition
 from ofediq.tracking import tracker
+from ofediq.tracking.mlflow import Mlflow
 from tests.federation.live import federate
 from tests.federation.mosquitto import Mosquitto
 
@@ -230,3 +231,23 @@ def test_a_tracker_follows_the_rounds(stream: Stream, broker: Broker, tmp_path: 
     assert [point.value for point in read.Scalars("senders")] == [3.0] * 6
     final = next(tag for tag in read.Tags()["scalars"] if tag.endswith("accuracy") and "final" in tag)
     assert read.Scalars(final)[0].value == pytest.approx(1 - server.monitor.totals()["error"])
+
+
+@pytest.mark.filterwarnings(
+    "ignore:The ``noload`` loader strategy:DeprecationWarning"
+)  # MLflow and SQLAlchemy
+def test_mlflow_follows_the_rounds_too(stream: Stream, broker: Broker, tmp_path: Path) -> None:
+    tracking = pytest.importorskip("mlflow.tracking")
+    few = Stream(stream.dataset, stream.order[:6, :3])
+    server = coordinator("tracked", methods.fedogd(0.1), clients=3, steps=6)
+    said = list[str]()
+    follower = Follower(server.monitor, tracker("mlflow", tmp_path, experiment="live", warn=said.append))
+    asyncio.run(federate(server, broker, few, on_round=follower.round))
+    follower.end()
+    client = tracking.MlflowClient(tracking_uri=Mlflow(tmp_path).address)
+    (run,) = client.search_runs([client.get_experiment_by_name("live").experiment_id])
+    history = client.get_metric_history(run.info.run_id, "senders")
+    assert said == []
+    assert run.info.status == "FINISHED"
+    assert {point.step: point.value for point in history} == dict.fromkeys(range(1, 7), 3.0)
+    assert run.data.metrics["final/accuracy"] == pytest.approx(1 - server.monitor.totals()["error"])

@@ -19,7 +19,7 @@ async def publish(broker: Mosquitto, topic: str, payload: str) -> None:
 
 
 async def retained(broker: Mosquitto, topic: str) -> object:
-    async with aiomqtt.Client(broker.host, broker.port) as client, asyncio.timeout(5):
+    async with aiomqtt.Client(broker.host, broker.port) as client, asyncio.timeout(30):
         await client.subscribe(topic, qos=1)
         return (await anext(client.messages)).payload
 

@@ -48,7 +48,7 @@ def broker(certs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mo
 def connect(broker: Mosquitto, context: ssl.SSLContext, host: str = HOST, hello: bytes = CONNECT) -> bytes:
     """The broker's answer to an MQTT connection; empty if it hangs up."""
     with (
-        socket.create_connection((HOST, broker.port), timeout=5) as plain,
+        socket.create_connection((HOST, broker.port), timeout=30) as plain,
         context.wrap_socket(plain, server_hostname=host) as encrypted,
     ):
         encrypted.sendall(hello)
@@ -81,7 +81,7 @@ def test_no_certificate(broker: Mosquitto, certs: Path, hello: bytes) -> None:
 
 @needs_mosquitto
 def test_no_encryption(broker: Mosquitto) -> None:
-    with socket.create_connection((HOST, broker.port), timeout=5) as plain:
+    with socket.create_connection((HOST, broker.port), timeout=30) as plain:
         plain.sendall(CONNECT)
         with suppress(ConnectionError):
             assert plain.recv(4) != ACCEPTED

@@ -48,7 +48,12 @@ MODELS: dict[str, Model] = {
     "mlp-regressor": models.mlp_regressor(5, hidden=(20, 9, 33)),
     "softmax": models.softmax(150, 7, l2=0.01),
 }
-SHAPES = {"cnn": ((13, 14), 3), "mlp-classifier": ((14,), 4), "mlp-regressor": ((5,), 0), "softmax": ((150,), 7)}
+SHAPES = {
+    "cnn": ((13, 14), 3),
+    "mlp-classifier": ((14,), 4),
+    "mlp-regressor": ((5,), 0),
+    "softmax": ((150,), 7),
+}
 
 
 @pytest.fixture(autouse=True)

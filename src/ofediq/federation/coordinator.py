@@ -102,6 +102,7 @@ class Coordinator:
         self._guard = Clipping(rules.clip)
         self._round: _Open | None = None
         self._last_opened = -math.inf
+        self._patience = math.inf  # until when the first round waits for `start_clients`
         self.step = 0
         self.params: npt.NDArray[np.float32] = np.asarray(method.server.start(built.initial(seed)))
         self._state: Any = method.server.init(self.params)
@@ -132,6 +133,8 @@ class Coordinator:
 
         Clients that were present are still waited for: they lost the broker too, and come back.
         """
+        if self.step and self._patience == math.inf:  # some of those who were there before may not come back
+            self._patience = now + self.rules.deadline
         actions: list[Action] = [self._publish("task", self.task.encode(), retain=True)]
         if self._round is not None or self.finished:
             actions.append(self._model())
@@ -158,7 +161,7 @@ class Coordinator:
             actions += self._close(self._round, now)
         if self._round is None and self._may_open(now):
             actions += self._open(now)
-        self.monitor.state = self._status()
+        self.monitor.state = self._status(now)
         return actions
 
     def next_tick(self) -> float:
@@ -166,9 +169,11 @@ class Coordinator:
         if self._round is not None:
             done = self._complete(self._round, self._round.since)  # nobody is due, or everyone was heard
             return self._round.since + (0.0 if done else self.rules.deadline)
-        if self.finished or len(self._present) < self.rules.needed(self.step) or self.rules.pace == "asap":
+        if self.finished or len(self._present) < self.rules.min_clients:
             return math.inf
-        return self._last_opened + self.rules.interval
+        if self._too_few(-math.inf):
+            return self._patience
+        return math.inf if self.rules.pace == "asap" else self._last_opened + self.rules.interval
 
     # Presence ---------------------------------------------------------------------------------------------------
 
@@ -259,9 +264,14 @@ class Coordinator:
     # Rounds -----------------------------------------------------------------------------------------------------
 
     def _may_open(self, now: float) -> bool:
-        if self.finished or len(self._present) < self.rules.needed(self.step):
+        if self.finished or self._too_few(now):
             return False
         return self.rules.pace == "asap" or now >= self._last_opened + self.rules.interval
+
+    def _too_few(self, now: float) -> bool:
+        """Whether the next round has to wait for clients."""
+        first = self._last_opened == -math.inf and now < self._patience
+        return len(self._present) < self.rules.needed(first)
 
     def _open(self, now: float) -> list[Action]:
         step = self.step + self.method.period
@@ -334,11 +344,10 @@ class Coordinator:
             error=sum(report.error for report in self._reports),
         )
 
-    def _status(self) -> Literal["waiting", "running", "finished"]:
+    def _status(self, now: float) -> Literal["waiting", "running", "finished"]:
         if self.finished:
             return "finished"
-        few = len(self._present) < self.rules.needed(self.step)
-        return "waiting" if self._round is None and few else "running"
+        return "waiting" if self._round is None and self._too_few(now) else "running"
 
     # State ------------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,8 @@ class Rules:
         interval: seconds between openings, for that pace.
         deadline: seconds after which a round closes without those who are missing.
         min_clients: no round opens with fewer clients connected.
-        start_clients: the first round waits for so many; None: `min_clients`.
+        start_clients: the first round waits for so many, that of a continued server for `deadline` seconds at most;
+            None: `min_clients`.
         rounds: end after so many; None for no end.
         roster: clients that may take part, numbered in this order.
         open: whether others may register as well.
@@ -52,10 +53,10 @@ class Rules:
         require(len(set(self.roster)) == len(self.roster), "roster", "must not repeat a name", self.roster)
         require(self.open or len(self.roster) > 0, "roster", "must name the clients when `open` is false", ())
 
-    def needed(self, step: int) -> int:
-        """Clients that must be connected before the round after `step` opens.
+    def needed(self, first: bool) -> int:
+        """Clients that must be connected before a round opens, which may be the `first` of a server.
 
-        >>> Rules(min_clients=2, start_clients=5).needed(0), Rules(min_clients=2, start_clients=5).needed(1)
+        >>> Rules(min_clients=2, start_clients=5).needed(True), Rules(min_clients=2, start_clients=5).needed(False)
         (5, 2)
         """
-        return self.min_clients if step else max(self.min_clients, self.start_clients or 1)
+        return max(self.min_clients, self.start_clients or 1) if first else self.min_clients
