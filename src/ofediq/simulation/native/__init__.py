@@ -1,4 +1,4 @@
-"""Compiled kernels for the built-in CNN and MLP: the federated window near the machine's limit.
+"""Compiled kernels for the built-in models: the federated window near the machine's limit.
 
 The C source is part of the package. It is compiled when first needed, with the C compiler that the machine has,
 and kept in the user's cache. Without a compiler, and with `OFEDIQ_NATIVE=0`, the simulator runs the same methods
