@@ -72,8 +72,10 @@ def test_completion_knows_the_commands() -> None:
     assert done.stdout.split() == ["frontier"]
 
 
-def test_completion_can_be_shown() -> None:
-    result = CliRunner().invoke(app, ["--show-completion"], prog_name="ofediq", env={"SHELL": "/bin/bash"})
+def test_completion_can_be_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Typer asks for the shell among the parents of this process, where a test need not have one.
+    monkeypatch.setattr("shellingham.detect_shell", lambda: ("bash", "/bin/bash"))
+    result = CliRunner().invoke(app, ["--show-completion"], prog_name="ofediq")
     assert "complete" in result.stdout
 
 
