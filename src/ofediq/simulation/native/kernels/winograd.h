@@ -3,7 +3,7 @@
  *
  * Everything happens at 16 "frequencies": image and filters are transformed (additions, and halves for the filters),
  * multiplied as matrices, and the products transformed back. Equal columns or rows of a tile have zeros at three of
- * four frequencies, exactly, so that quads that are tied stay tied.
+ * four frequencies, exactly, so that neighbours which are tied by them stay tied.
  */
 #ifndef OFEDIQ_WINOGRAD_H
 #define OFEDIQ_WINOGRAD_H
