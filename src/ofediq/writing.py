@@ -33,5 +33,6 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
 
 def save_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write `content` to `path`, in one move."""
+    text = json.dumps(content, indent=2, allow_nan=False) + "\n"
     with replaced(path) as file:
-        file.write((json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+        file.write(text.encode())

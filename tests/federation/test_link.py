@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ofediq.federation.link import Broker, LinkDown, connect
+from ofediq.federation.link import Broker, LinkDown, _is_final, connect
 from tests.federation.mosquitto import HOST
 
 
@@ -42,3 +42,19 @@ def test_a_broker_that_hangs_up_is_tried_again(hangs_up: int) -> None:
 
     with pytest.raises(LinkDown):
         asyncio.run(try_it())
+
+
+@pytest.mark.parametrize(
+    ("reason", "final"),
+    [
+        ("EOF occurred in violation of protocol (_ssl.c:2427)", False),
+        ("[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred in violation of protocol (_ssl.c:1006)", False),
+        ("unexpected eof while reading", False),
+        ("Connection refused", False),
+        ("tlsv13 alert certificate required", True),
+        ("certificate is not valid for 'geofence.example'", True),
+        ("[code:5] The connection was refused. Not authorised", True),
+    ],
+)
+def test_only_a_refusal_is_final(reason: str, final: bool) -> None:
+    assert _is_final(reason) is final

@@ -62,8 +62,7 @@ def up(
       ofediq up --clients 5 --rounds 50 --method fedogd --json
       ofediq up --interval 0.5 --rounds 600 --stay
     """
-    for module, brought_by in (("jax", "sim"), ("aiomqtt", "federation"), ("amqtt", "server")):
-        extra(module, brought_by)  # says what is missing before the work starts
+    _require_extras()
     from ofediq.experiment import Config
     from ofediq.federation.config import PageChoice
     from ofediq.federation.link import Broker
@@ -92,6 +91,12 @@ def up(
         hint = "" if out is None else f"; the same command with --out {out} continues"
         typer.echo(f"Stopped before its last round{hint}.", err=True)
         raise typer.Exit(130)
+
+
+def _require_extras() -> None:
+    """Say what is missing before the work starts, not after it."""
+    for module, brought_by in (("jax", "sim"), ("aiomqtt", "federation"), ("amqtt", "server")):
+        extra(module, brought_by)
 
 
 def _show(summary: dict[str, Any], as_json: bool) -> None:

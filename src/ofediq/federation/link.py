@@ -259,7 +259,8 @@ def _without_noise(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> 
 def _is_final(reason: str) -> bool:
     """Whether trying again is pointless. A connection that just ends is not: a broker that restarts does that."""
     said = reason.lower()
-    return "eof" not in said and any(word in said for word in _FATAL)
+    ended = "eof occurred" in said or "unexpected eof" in said
+    return not ended and any(word in said for word in _FATAL)
 
 
 def _refusal(broker: Broker) -> str | None:

@@ -67,12 +67,8 @@ class NativeRunner:
 
     def __call__(self, setting: Setting, carry: Carry, feed: Feed, block: Block) -> tuple[Carry, Records]:
         """A block of windows: next state and records."""
-        method, model, clients, seed = (
-            setting.method,
-            cast(Any, setting.model),
-            setting.clients,
-            int(feed.seed),
-        )
+        method, model = setting.method, cast(Any, setting.model)
+        clients, seed = setting.clients, int(feed.seed)
         if self._kernels is None:
             self._kernels = Kernels(model, np.asarray(feed.pool.x), np.asarray(feed.pool.y))
         params, state = np.asarray(carry[0]), carry[1]

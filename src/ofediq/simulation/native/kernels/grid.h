@@ -55,7 +55,7 @@ static void add_on_grid(const struct steering *g, const float *update, int64_t d
     for (uint32_t lane = 0; lane < LANES; lane++) index[lane] = lane;
     for (int64_t i = 0; i < dim; i += LANES, index += LANES) {
         struct rounded r = round_vector(update + i, index, key, levels, scale);
-        store(total + i, load(total + i) + (vec)((ivec)(r.size * unit) ^ r.sign));
+        store(total + i, load(total + i) + decoded(r, unit));
         ivec size = __builtin_convertvector(r.size, ivec);
         int lanes = dim - i < LANES ? (int)(dim - i) : LANES;
         for (int lane = 0; lane < lanes; lane++) counts[class_of(size[lane])]++;

@@ -107,11 +107,14 @@ INLINE struct rounded round_vector(const float *update, uvec index, const uint32
     return (struct rounded){level + keep(up, spread(1)), sign};
 }
 
+/* What the server decodes. */
+INLINE vec decoded(struct rounded r, vec unit) { return (vec)((ivec)(r.size * unit) ^ r.sign); }
+
 /* total += what the server decodes from the vector of coordinates `index`. */
 INLINE void add_vector(const float *update, uvec index, const uint32_t key[2], vec levels, vec scale, vec unit,
                        float *total) {
     struct rounded r = round_vector(update, index, key, levels, scale);
-    store(total, load(total) + (vec)((ivec)(r.size * unit) ^ r.sign));
+    store(total, load(total) + decoded(r, unit));
 }
 
 /* Spreads the blocks' numbers over the coordinates of a tile, in whole vectors: what spills over is overwritten by
