@@ -25,10 +25,10 @@ from benchmarks import table
 from ofediq import methods
 from ofediq.codec import HEADER_BYTES
 from ofediq.federation import Broker, Learner, ModelSpec, Rules, Server, Session, coordinate, embedded
-from ofediq.federation.broker import free_port
-from ofediq.federation.link import connect
-from ofediq.federation.messages import REPORT_BYTES, Publish
-from ofediq.federation.sources import Feeder
+from ofediq.federation.network.embedded import free_port
+from ofediq.federation.network.link import connect
+from ofediq.federation.network.sources import Feeder
+from ofediq.federation.protocol.messages import REPORT_BYTES, Publish
 
 SPEC = ModelSpec("softmax", (784,), "classification", classes=10)
 ROUNDS = 60

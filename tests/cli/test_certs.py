@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ofediq.cli import app
-from ofediq.federation.certificates import describe, issue, make_authority
+from ofediq.federation.security.certificates import describe, issue, make_authority
 
 Command = Callable[..., tuple[int, str, str]]
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from ofediq.dashboard import page, serve_page
-from ofediq.federation.monitor import Monitor, Round
+from ofediq.federation.protocol.monitor import Monitor, Round
 
 T = TypeVar("T")
 DIM = 650

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ofediq.federation.monitor import Monitor
+from ofediq.federation.protocol.monitor import Monitor
 from tests.dashboard.harness import Page, a_round, monitor
 from tests.federation.mosquitto import free_port
 

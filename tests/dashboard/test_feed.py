@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ofediq.dashboard.feed import Feed, columns, events, to_json
-from ofediq.federation.monitor import HISTORY, Monitor
+from ofediq.federation.protocol.monitor import HISTORY, Monitor
 from tests.dashboard.harness import a_round, monitor
 
 

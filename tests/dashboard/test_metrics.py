@@ -4,7 +4,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ofediq.dashboard.metrics import exposition
-from ofediq.federation.monitor import Monitor
+from ofediq.federation.protocol.monitor import Monitor
 from tests.dashboard.harness import a_round, monitor
 
 

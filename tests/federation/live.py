@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.federation.coordinator import Coordinator
-from ofediq.federation.learner import Learner
-from ofediq.federation.link import Broker
-from ofediq.federation.messages import Publish
-from ofediq.federation.saved import Saved
-from ofediq.federation.server import STATE_FILE, Server
-from ofediq.federation.session import Session
-from ofediq.federation.tour import client_names, record
+from ofediq.federation.local.fleet import client_names, record
+from ofediq.federation.network.link import Broker
+from ofediq.federation.network.server import STATE_FILE, Server
+from ofediq.federation.network.session import Session
+from ofediq.federation.protocol.coordinator import Coordinator
+from ofediq.federation.protocol.learner import Learner
+from ofediq.federation.protocol.messages import Publish
+from ofediq.federation.protocol.state import ServerState
 from ofediq.streams import Stream
 
 
@@ -48,7 +48,7 @@ async def federate(
     on_round: Callable[[], None] | None = None,
 ) -> list[Session]:
     """Run server and clients as tasks until all rounds are done."""
-    from ofediq.federation.sources import Feeder
+    from ofediq.federation.network.sources import Feeder
 
     sessions = []
     for number, name in enumerate(client_names(stream.clients)):
@@ -94,7 +94,7 @@ class Processes:
         """Wait until a state of this step or a later one is on disk."""
         deadline = time.monotonic() + limit
         while time.monotonic() < deadline:
-            saved = Saved.read(self.state)
+            saved = ServerState.read(self.state)
             if saved is not None and saved.step >= step:
                 return
             time.sleep(0.02)
@@ -115,13 +115,13 @@ class Processes:
 
     def params(self) -> npt.NDArray[np.float32]:
         """The model on disk."""
-        saved = Saved.read(self.state)
+        saved = ServerState.read(self.state)
         assert saved is not None
         return saved.params
 
     def client(self, name: str) -> dict[str, Any]:
         """What the server has on disk about a client."""
-        saved = Saved.read(self.state)
+        saved = ServerState.read(self.state)
         assert saved is not None
         return next(row for row in saved.record["clients"] if row["name"] == name)
 
@@ -156,7 +156,7 @@ class Processes:
 
 def inject(broker: Broker, messages: list[Publish], name: str = "stranger") -> None:
     """Publish `messages` over a connection of one's own."""
-    from ofediq.federation.link import connect
+    from ofediq.federation.network.link import connect
 
     async def publish() -> None:
         async with connect(broker, name, ()) as link:

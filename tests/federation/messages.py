@@ -6,7 +6,7 @@ import numpy as np
 
 from ofediq import codec
 from ofediq.codec import Message
-from ofediq.federation.messages import Publish, Report, UpdateMessage, write_json
+from ofediq.federation.protocol.messages import Publish, Report, UpdateMessage, write_json
 
 
 def forged(federation: str) -> list[Publish]:

@@ -17,8 +17,8 @@ from typing import Any, Self
 
 import pytest
 
-from ofediq.federation.access import BrokerSettings, write_settings
-from ofediq.federation.link import Broker
+from ofediq.federation.network.link import Broker
+from ofediq.federation.security.access import BrokerSettings, write_settings
 
 HOST = "127.0.0.1"
 # Debian puts daemons into /usr/sbin, which is not on every user's path.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 
-from ofediq.federation.coordinator import Action, Coordinator, Save
-from ofediq.federation.learner import Learner
-from ofediq.federation.messages import Publish, split_topic, write_json
-from ofediq.federation.saved import Saved
+from ofediq.federation.protocol.coordinator import Action, Coordinator, Save
+from ofediq.federation.protocol.learner import Learner
+from ofediq.federation.protocol.messages import Publish, split_topic, write_json
+from ofediq.federation.protocol.state import ServerState
 from ofediq.streams import Stream
 
 FEDERATION = "test"
@@ -24,7 +24,7 @@ class Network:
         self.stream = stream
         self.learners = {f"c{k}": Learner(FEDERATION, f"c{k}") for k in range(stream.clients)}
         self.now = 0.0
-        self.saved: Saved | None = None
+        self.saved: ServerState | None = None
         self.queue: list[tuple[str, Publish]] = []  # to whom, what
         self.retained: dict[str, Publish] = {}
         self.random = random.Random(seed)

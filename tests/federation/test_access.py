@@ -13,8 +13,8 @@ import aiomqtt
 import pytest
 
 from ofediq.errors import InputError
-from ofediq.federation.access import BrokerSettings, write_settings
-from ofediq.federation.certificates import issue, make_authority
+from ofediq.federation.security.access import BrokerSettings, write_settings
+from ofediq.federation.security.certificates import issue, make_authority
 from tests.federation.mosquitto import HOST, Mosquitto, context_of, needs_mosquitto, secured
 
 PLAIN = BrokerSettings("f", ("pi-1", "pi-2"), PurePosixPath("/etc/mosquitto/ofediq"))

@@ -13,7 +13,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from cryptography.x509.verification import PolicyBuilder, Store
 
 from ofediq.errors import InputError
-from ofediq.federation.certificates import describe, issue, make_authority, renew
+from ofediq.federation.security.certificates import describe, issue, make_authority, renew
 
 NOW = datetime(2030, 5, 1, 12, tzinfo=UTC)
 

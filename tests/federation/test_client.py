@@ -18,9 +18,9 @@ import pytest
 from ofediq import methods, models
 from ofediq.errors import InputError
 from ofediq.federation import Broker, BrokerError, Client, ModelSpec, Rules, Server, coordinate
-from ofediq.federation.learner import Learner
-from ofediq.federation.messages import ModelMessage, Publish, UpdateMessage, write_json
-from ofediq.federation.task import Task
+from ofediq.federation.protocol.learner import Learner
+from ofediq.federation.protocol.messages import ModelMessage, Publish, UpdateMessage, write_json
+from ofediq.federation.protocol.task import Task
 from tests.federation.mosquitto import Mosquitto
 
 SPEC = ModelSpec("linear", (3,), "regression")
@@ -165,10 +165,10 @@ _WITHOUT_EXTRAS = """
 import sys
 allowed = {"numpy", "constriction", "aiomqtt", "paho", "ofediq", "typing_extensions", "cython_runtime"}
 before = set(sys.modules)
-from ofediq.federation.client import Client
-from ofediq.federation.session import Session
+from ofediq.federation.network.client import Client
+from ofediq.federation.network.session import Session
 import aiomqtt
-from ofediq.federation.task import ModelSpec
+from ofediq.federation.protocol.task import ModelSpec
 ModelSpec("softmax", (64,), "classification", 10).build()
 loaded = {name.split(".")[0] for name in sys.modules if not name.startswith("_")} - {n.split(".")[0] for n in before}
 foreign = {n for n in loaded if n not in sys.stdlib_module_names and n not in allowed and not n.startswith("_")}

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from ofediq import methods, models
-from ofediq.federation.coordinator import Coordinator
-from ofediq.federation.messages import Publish, write_json
-from ofediq.federation.monitor import Monitor
-from ofediq.federation.rules import Rules
-from ofediq.federation.task import ModelSpec
+from ofediq.federation.protocol.coordinator import Coordinator
+from ofediq.federation.protocol.messages import Publish, write_json
+from ofediq.federation.protocol.monitor import Monitor
+from ofediq.federation.protocol.rules import Rules
+from ofediq.federation.protocol.task import ModelSpec
 from ofediq.methods import Method
 from ofediq.simulation.reference import reference
 from ofediq.streams import Stream, load, partition

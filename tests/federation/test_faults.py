@@ -16,8 +16,8 @@ import pytest
 
 from ofediq import models
 from ofediq.federation.config import MethodChoice
-from ofediq.federation.link import Broker, connect
-from ofediq.federation.messages import Publish
+from ofediq.federation.network.link import Broker, connect
+from ofediq.federation.protocol.messages import Publish
 from ofediq.simulation.reference import reference
 from ofediq.simulation.result import Result
 from ofediq.streams import Stream, load, partition

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ofediq.federation.link import Broker, LinkDown, _is_final, connect
+from ofediq.federation.network.link import Broker, LinkDown, _is_final, connect
 from tests.federation.mosquitto import HOST
 
 

@@ -13,15 +13,15 @@ import pytest
 
 from ofediq import codec, methods, models
 from ofediq.codec import Message
-from ofediq.federation.assembly import coordinate
-from ofediq.federation.broker import embedded
-from ofediq.federation.following import Follower
-from ofediq.federation.link import Broker, BrokerError
-from ofediq.federation.messages import Report, UpdateMessage, write_json
-from ofediq.federation.rules import Rules
-from ofediq.federation.server import Server
-from ofediq.federation.task import ModelSpec
-from ofediq.federation.tour import client_names
+from ofediq.federation.local.fleet import client_names
+from ofediq.federation.network.embedded import embedded
+from ofediq.federation.network.link import Broker, BrokerError
+from ofediq.federation.network.server import Server
+from ofediq.federation.network.tracked import RoundTracker
+from ofediq.federation.protocol.messages import Report, UpdateMessage, write_json
+from ofediq.federation.protocol.rules import Rules
+from ofediq.federation.protocol.task import ModelSpec
+from ofediq.federation.setup import coordinate
 from ofediq.methods import Method
 from ofediq.simulation import simulate
 from ofediq.simulation.reference import reference
@@ -222,7 +222,7 @@ def test_a_tracker_follows_the_rounds(stream: Stream, broker: Broker, tmp_path: 
     event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     few = Stream(stream.dataset, stream.order[:6, :3])
     server = coordinator("tracked", methods.fedogd(0.1), clients=3, steps=6)
-    follower = Follower(server.monitor, tracker("tensorboard", tmp_path))
+    follower = RoundTracker(server.monitor, tracker("tensorboard", tmp_path))
     asyncio.run(federate(server, broker, few, on_round=follower.round))
     follower.end()
     (file,) = tmp_path.rglob("events.out.*")
@@ -241,7 +241,7 @@ def test_mlflow_follows_the_rounds_too(stream: Stream, broker: Broker, tmp_path:
     few = Stream(stream.dataset, stream.order[:6, :3])
     server = coordinator("tracked", methods.fedogd(0.1), clients=3, steps=6)
     said = list[str]()
-    follower = Follower(server.monitor, tracker("mlflow", tmp_path, experiment="live", warn=said.append))
+    follower = RoundTracker(server.monitor, tracker("mlflow", tmp_path, experiment="live", warn=said.append))
     asyncio.run(federate(server, broker, few, on_round=follower.round))
     follower.end()
     client = tracking.MlflowClient(tracking_uri=Mlflow(tmp_path).address)

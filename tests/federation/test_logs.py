@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from ofediq.errors import InputError
-from ofediq.federation.logs import set_up
+from ofediq.federation.network.logs import set_up
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ import pytest
 from ofediq import methods, models
 from ofediq.errors import InputError
 from ofediq.federation import Broker, BrokerError, Learner, ModelSpec, Rules, Server, Session, coordinate
-from ofediq.federation.certificates import issue, make_authority
-from ofediq.federation.sources import Feeder
+from ofediq.federation.network.sources import Feeder
+from ofediq.federation.security.certificates import issue, make_authority
 from ofediq.simulation.reference import reference
 from ofediq.streams import load, partition
 from tests.federation.live import InMemory, inject

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ofediq.federation.certificates import issue, make_authority, renew
+from ofediq.federation.security.certificates import issue, make_authority, renew
 from tests.federation.mosquitto import HOST, Mosquitto, context_of, needs_mosquitto, secured
 
 # MQTT 3.1.1: CONNECT with client id "id", alone and with user pi-1 and a password; CONNACK with code 0.

@@ -11,7 +11,7 @@ import typer
 from ofediq.errors import InputError, extra, require
 
 if TYPE_CHECKING:
-    from ofediq.federation.certificates import Certificate
+    from ofediq.federation.security.certificates import Certificate
 
 certs = typer.Typer(
     help="Make certificates for a live federation, and the broker's configuration.",
@@ -44,7 +44,7 @@ def authority(
       ofediq certs authority --name greenhouse --folder greenhouse/certs
     """
     _require_extra()
-    from ofediq.federation.certificates import AUTHORITY_DAYS, make_authority
+    from ofediq.federation.security.certificates import AUTHORITY_DAYS, make_authority
 
     made = make_authority(folder, name, days=AUTHORITY_DAYS if days is None else days, force=force)
     _show((made,), as_json)
@@ -119,7 +119,7 @@ def renew(
       ofediq certs renew authority
     """
     _require_extra()
-    from ofediq.federation.certificates import renew as make
+    from ofediq.federation.security.certificates import renew as make
 
     _show(tuple(make(folder, name, days=days) for name in names), as_json)
 
@@ -133,7 +133,7 @@ def list_(folder: FolderOption = _FOLDER, as_json: JsonOption = False) -> None:
       ofediq certs list --json | jq '.certificates[] | select(.days_left < 30)'
     """
     _require_extra()
-    from ofediq.federation.certificates import describe
+    from ofediq.federation.security.certificates import describe
 
     _show(describe(folder), as_json)
 
@@ -179,7 +179,7 @@ def broker_config(
       ofediq certs broker-config --federation greenhouse --at /etc/mosquitto/ofediq
     """
     _require_extra()
-    from ofediq.federation.access import BrokerSettings, write_settings
+    from ofediq.federation.security.access import BrokerSettings, write_settings
 
     home = folder / broker
     settings = BrokerSettings(
@@ -203,7 +203,7 @@ def broker_config(
 
 
 def _clients(folder: Path, given: str | None, everyone: bool) -> tuple[str, ...] | None:
-    from ofediq.federation.certificates import describe
+    from ofediq.federation.security.certificates import describe
 
     if given is not None:
         require(not everyone, "only", "must not be given together with --any-client", given)
@@ -229,7 +229,7 @@ def _issue(
     as_json: bool,
 ) -> None:
     _require_extra()
-    from ofediq.federation.certificates import CERTIFICATE_DAYS, issue, require_free
+    from ofediq.federation.security.certificates import CERTIFICATE_DAYS, issue, require_free
 
     period = CERTIFICATE_DAYS if days is None else days
     for name in names:  # all or none

@@ -31,7 +31,7 @@ def client(
       sensor-reader | ofediq client --config client.toml > predictions.jsonl
     """
     from ofediq.federation.config import ClientConfig
-    from ofediq.federation.logs import set_up
+    from ofediq.federation.network.logs import set_up
 
     set_up(log_format.value, "warning")
     chosen = ClientConfig.read(config)
@@ -41,9 +41,9 @@ def client(
 
 
 async def _from_file(config: ClientConfig) -> dict[str, Any]:
-    from ofediq.federation.learner import Learner
-    from ofediq.federation.session import Session
-    from ofediq.federation.sources import Feeder, Replay, Rows
+    from ofediq.federation.network.session import Session
+    from ofediq.federation.network.sources import Feeder, Replay, Rows
+    from ofediq.federation.protocol.learner import Learner
 
     choice = config.source
     path = str(choice.path)
@@ -65,8 +65,8 @@ async def _from_file(config: ClientConfig) -> dict[str, Any]:
 
 
 def _from_lines(config: ClientConfig) -> dict[str, Any]:
-    from ofediq.federation.client import Client
-    from ofediq.federation.sources import read_lines
+    from ofediq.federation.network.client import Client
+    from ofediq.federation.network.sources import read_lines
 
     with Client(config.broker, config.federation, config.name, timeout=60.0) as member:
         for x, y in read_lines(sys.stdin):

@@ -18,8 +18,8 @@ from ofediq.cli.render import facts, show
 
 if TYPE_CHECKING:
     from ofediq.federation.config import PageChoice, TrackerChoice
-    from ofediq.federation.link import Broker
-    from ofediq.federation.monitor import Monitor
+    from ofediq.federation.network.link import Broker
+    from ofediq.federation.protocol.monitor import Monitor
     from ofediq.tracking import Tracker
 
 
@@ -62,7 +62,7 @@ def serve(
       ofediq serve --config federation.toml --log-format json 2> log.jsonl
     """
     from ofediq.federation.config import FederationConfig, TrackerChoice
-    from ofediq.federation.logs import set_up
+    from ofediq.federation.network.logs import set_up
 
     set_up(log_format.value)
     chosen = FederationConfig.read(config)
@@ -73,15 +73,15 @@ def serve(
 
 
 async def _serve(config: Any) -> dict[str, Any]:
-    from ofediq.federation.assembly import assemble
-    from ofediq.federation.following import Follower
-    from ofediq.federation.server import Server
+    from ofediq.federation.network.server import Server
+    from ofediq.federation.network.tracked import RoundTracker
+    from ofediq.federation.setup import assemble
 
     coordinator = assemble(config)
     async with broker_of(config.broker) as broker, page_of(coordinator.monitor, config.page) as address:
         if address is not None:
             typer.echo(f"Page: {address}", err=True)
-        follower = Follower(coordinator.monitor, tracker_of(config.tracker, config.name))
+        follower = RoundTracker(coordinator.monitor, tracker_of(config.tracker, config.name))
         server = Server(coordinator, broker, config.folder, patience=60.0, on_round=follower.round)
         with stopping(server.stop):
             await server.run()
@@ -92,7 +92,7 @@ async def _serve(config: Any) -> dict[str, Any]:
 @contextlib.asynccontextmanager
 async def broker_of(broker: Broker | None) -> AsyncIterator[Broker]:
     """The given broker, or an embedded one."""
-    from ofediq.federation.broker import embedded
+    from ofediq.federation.network.embedded import embedded
 
     if broker is not None:
         yield broker

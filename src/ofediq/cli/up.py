@@ -65,8 +65,8 @@ def up(
     _require_extras()
     from ofediq.experiment import Config
     from ofediq.federation.config import PageChoice
-    from ofediq.federation.link import Broker
-    from ofediq.federation.logs import set_up
+    from ofediq.federation.network.link import Broker
+    from ofediq.federation.network.logs import set_up
 
     set_up(log_format.value, "warning")
     require(1 <= clients <= 500, "clients", "must be an integer from 1 to 500 (each is a process)", clients)
@@ -122,11 +122,11 @@ async def _up(
     choices: Any, broker: Any, page: Any, folder: Path, interval: float, stay: bool, browse: bool
 ) -> dict[str, Any]:
     from ofediq.experiment import Experiment
-    from ofediq.federation.assembly import coordinate
-    from ofediq.federation.rules import Rules
-    from ofediq.federation.server import Server
-    from ofediq.federation.task import ModelSpec
-    from ofediq.federation.tour import Fleet, client_names, record
+    from ofediq.federation.local.fleet import Fleet, client_names, record
+    from ofediq.federation.network.server import Server
+    from ofediq.federation.protocol.rules import Rules
+    from ofediq.federation.protocol.task import ModelSpec
+    from ofediq.federation.setup import coordinate
 
     experiment = Experiment.set_up(choices)
     stream, method = experiment.deal(choices.seed), next(iter(experiment.methods.values()))

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ofediq.dashboard.assets import ask_for_token
 from ofediq.errors import InputError
-from ofediq.federation.hosts import is_loopback
+from ofediq.federation.network.hosts import is_loopback
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (

@@ -19,7 +19,7 @@ from ofediq.dashboard.feed import events, to_json
 from ofediq.dashboard.metrics import CONTENT_TYPE, exposition
 from ofediq.dashboard.planning import plan_for
 from ofediq.errors import InputError
-from ofediq.federation.monitor import Monitor
+from ofediq.federation.protocol.monitor import Monitor
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 

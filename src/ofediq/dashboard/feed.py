@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from ofediq.federation.monitor import Monitor
+from ofediq.federation.protocol.monitor import Monitor
 
 INTERVAL = 0.25
 """Seconds between two updates, at least."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from typing import Any, Literal, NamedTuple
 
-from ofediq.federation.monitor import Monitor
+from ofediq.federation.protocol.monitor import Monitor
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

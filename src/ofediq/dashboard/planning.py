@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from ofediq.errors import InputError, require_integer
-from ofediq.federation.monitor import Monitor
+from ofediq.federation.protocol.monitor import Monitor
 from ofediq.theory import Plan
 from ofediq.theory import plan as make_plan
 from ofediq.theory.planner import Method

@@ -12,7 +12,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from ofediq.errors import InputError, require_integer
-from ofediq.federation.hosts import is_loopback
+from ofediq.federation.network.hosts import is_loopback
 
 _GRACE = 1.0  # seconds that open requests get at the end; event streams end by themselves
 _LAST_RESORT = 5  # seconds after which uvicorn gives up waiting
@@ -49,7 +49,7 @@ async def serve_page(app: Starlette, host: str = "127.0.0.1", port: int = 0) -> 
         port: 0 for any free one.
 
     >>> from ofediq.dashboard import page
-    >>> from ofediq.federation.monitor import Monitor
+    >>> from ofediq.federation.protocol.monitor import Monitor
     >>> async def tour() -> str:
     ...     async with serve_page(page(Monitor("greenhouse", "classification", {}))) as address:
     ...         return address

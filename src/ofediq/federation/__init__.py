@@ -8,18 +8,18 @@ The protocol has no I/O: `Coordinator` (server) and `Learner` (client) take mess
 1883
 """
 
-from ofediq.federation.assembly import assemble, coordinate
-from ofediq.federation.broker import embedded
-from ofediq.federation.client import Client
 from ofediq.federation.config import ClientConfig, FederationConfig
-from ofediq.federation.coordinator import Coordinator
-from ofediq.federation.learner import Learner
-from ofediq.federation.link import Broker, BrokerError
-from ofediq.federation.monitor import Monitor
-from ofediq.federation.rules import Rules
-from ofediq.federation.server import Server
-from ofediq.federation.session import Session
-from ofediq.federation.task import ModelSpec
+from ofediq.federation.network.client import Client
+from ofediq.federation.network.embedded import embedded
+from ofediq.federation.network.link import Broker, BrokerError
+from ofediq.federation.network.server import Server
+from ofediq.federation.network.session import Session
+from ofediq.federation.protocol.coordinator import Coordinator
+from ofediq.federation.protocol.learner import Learner
+from ofediq.federation.protocol.monitor import Monitor
+from ofediq.federation.protocol.rules import Rules
+from ofediq.federation.protocol.task import ModelSpec
+from ofediq.federation.setup import assemble, coordinate
 
 __all__ = [
     "Broker",

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from ofediq.errors import InputError, require, require_choice, require_fraction, require_integer
-from ofediq.federation.link import Broker
 from ofediq.federation.names import require_name
-from ofediq.federation.rules import Rules
-from ofediq.federation.task import ModelSpec
+from ofediq.federation.network.link import Broker
+from ofediq.federation.protocol.rules import Rules
+from ofediq.federation.protocol.task import ModelSpec
 from ofediq.methods import Method, at_budget, server_rule, with_server
 from ofediq.tracking import KINDS
 

@@ -1,14 +1,14 @@
 """Experiment trackers: one small interface, TensorBoard and MLflow behind it.
 
 base         the interface, and the tracker that does nothing
-careful      a tracker that never stops a run: it works beside it, and complains once
+safe         a tracker that never stops a run: it works beside it, and complains once
 tensorboard  event files, written by TensorBoard itself; no TensorFlow, no torch
 mlflow       a local database or a tracking server
 catalog      `tracker`: by name
 """
 
 from ofediq.tracking.base import Tracker
-from ofediq.tracking.careful import Careful
 from ofediq.tracking.catalog import KINDS, tracker
+from ofediq.tracking.safe import SafeTracker
 
-__all__ = ["KINDS", "Careful", "Tracker", "tracker"]
+__all__ = ["KINDS", "SafeTracker", "Tracker", "tracker"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ofediq.errors import require_choice
 from ofediq.tracking.base import Nothing, Tracker
-from ofediq.tracking.careful import Careful
+from ofediq.tracking.safe import SafeTracker
 
 KINDS = ("none", "tensorboard", "mlflow")
 
@@ -42,10 +42,10 @@ def tracker(
     if kind == "tensorboard":
         from ofediq.tracking.tensorboard import TensorBoard
 
-        return Careful(TensorBoard(place or Path("runs", "tensorboard")), "TensorBoard", warn)
+        return SafeTracker(TensorBoard(place or Path("runs", "tensorboard")), "TensorBoard", warn)
     if kind == "mlflow":
         from ofediq.tracking.mlflow import Mlflow
 
         chosen = place or os.environ.get("MLFLOW_TRACKING_URI") or Path("runs", "mlflow")
-        return Careful(Mlflow(chosen, experiment), "MLflow", warn)
+        return SafeTracker(Mlflow(chosen, experiment), "MLflow", warn)
     return Nothing()

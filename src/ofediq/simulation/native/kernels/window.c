@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "cnn.h"
-#include "crew.h"
+#include "threads.h"
 #include "grid.h"
 #include "mlp.h"
 #include "quantizer.h"

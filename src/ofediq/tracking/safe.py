@@ -18,7 +18,7 @@ BACKLOG = 10_000
 _log = logging.getLogger(__name__)
 
 
-class Careful:
+class SafeTracker:
     """Passes everything on to `inner` in a thread, so that a slow disk or server does not hold up the run.
 
     The first failure ends the tracking. It is told once, through `warn`, from within a later call and in the thread
@@ -30,11 +30,11 @@ class Careful:
         warn: gets the sentence; a log entry by default.
         patience: seconds that `finish` waits.
 
-    >>> class Broken(Careful):
+    >>> class Broken(SafeTracker):
     ...     def log(self, step, values):
     ...         raise OSError("disk full")
     >>> from ofediq.tracking.base import Nothing
-    >>> tracker = Careful(Broken(Nothing()), "broken", warn=print)
+    >>> tracker = SafeTracker(Broken(Nothing()), "broken", warn=print)
     >>> tracker.start("run", {})
     >>> tracker.log(1, {"loss": 0.5})
     >>> tracker.finish({})

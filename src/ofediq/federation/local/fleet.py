@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ofediq.federation.link import Broker
-from ofediq.federation.sources import write_replay
+from ofediq.federation.network.link import Broker
+from ofediq.federation.network.sources import write_replay
 from ofediq.streams import Stream
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.errors import DataError, InputError
-from ofediq.federation.learner import Learner
-from ofediq.federation.messages import Publish
+from ofediq.federation.protocol.learner import Learner
+from ofediq.federation.protocol.messages import Publish
 
 Sample = tuple[Any, Any]
 

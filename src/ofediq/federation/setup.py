@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from ofediq.federation.config import FederationConfig
-from ofediq.federation.coordinator import Coordinator
-from ofediq.federation.monitor import Monitor
-from ofediq.federation.rules import Rules
-from ofediq.federation.saved import Saved
-from ofediq.federation.server import STATE_FILE
-from ofediq.federation.task import ModelSpec
+from ofediq.federation.network.server import STATE_FILE
+from ofediq.federation.protocol.coordinator import Coordinator
+from ofediq.federation.protocol.monitor import Monitor
+from ofediq.federation.protocol.rules import Rules
+from ofediq.federation.protocol.state import ServerState
+from ofediq.federation.protocol.task import ModelSpec
 from ofediq.methods import Method
 from ofediq.models import Model
 
@@ -52,7 +52,7 @@ def coordinate(
         folder: where the state is kept; None for none.
         shown: more parameters for the page.
     """
-    saved = None if folder is None else Saved.read(folder / STATE_FILE)
+    saved = None if folder is None else ServerState.read(folder / STATE_FILE)
     built = model.build() if isinstance(model, ModelSpec) else model
     parameters = {**_parameters(method, rules), **shown, "model": built.name, "dim": built.dim, "seed": seed}
     monitor = Monitor(name, built.task, parameters, rules.rounds)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ofediq.federation.monitor import Monitor
+from ofediq.federation.protocol.monitor import Monitor
 from ofediq.tracking import Tracker
 
 
-class Follower:
+class RoundTracker:
     """Tells a tracker about every round.
 
     Args:
@@ -16,7 +16,7 @@ class Follower:
         tracker: who is told.
 
     >>> from ofediq.tracking import tracker
-    >>> follower = Follower(Monitor("greenhouse", "regression", {"rate": 0.1}), tracker("none"))
+    >>> follower = RoundTracker(Monitor("greenhouse", "regression", {"rate": 0.1}), tracker("none"))
     >>> follower.end()
     """
 

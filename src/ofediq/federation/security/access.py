@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ofediq.errors import InputError, require, require_integer
-from ofediq.federation.files import replace_file
 from ofediq.federation.names import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, require_name
+from ofediq.federation.security.files import replace_file
 
 CONFIGURATION_FILE = "mosquitto.conf"
 ACCESS_FILE = "access.acl"

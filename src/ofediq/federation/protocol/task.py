@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ofediq.errors import InputError, WireError, require
-from ofediq.federation.messages import read_json, write_json
+from ofediq.federation.protocol.messages import read_json, write_json
 from ofediq.methods import (
     Compressor,
     LocalRule,

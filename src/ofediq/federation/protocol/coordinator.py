@@ -18,8 +18,9 @@ import numpy.typing as npt
 
 from ofediq.codec import HEADER_BYTES, Message
 from ofediq.errors import InputError, WireError
-from ofediq.federation.defence import Clipping
-from ofediq.federation.messages import (
+from ofediq.federation.names import require_name
+from ofediq.federation.protocol.clipping import Clipping
+from ofediq.federation.protocol.messages import (
     ModelMessage,
     Publish,
     Report,
@@ -28,11 +29,10 @@ from ofediq.federation.messages import (
     split_topic,
     write_json,
 )
-from ofediq.federation.monitor import Monitor, Round
-from ofediq.federation.names import require_name
-from ofediq.federation.rules import Rules
-from ofediq.federation.saved import Saved
-from ofediq.federation.task import ModelSpec, Task
+from ofediq.federation.protocol.monitor import Monitor, Round
+from ofediq.federation.protocol.rules import Rules
+from ofediq.federation.protocol.state import ServerState
+from ofediq.federation.protocol.task import ModelSpec, Task
 from ofediq.methods import Method
 from ofediq.methods.participation import NormProportional
 from ofediq.models import Model
@@ -45,7 +45,7 @@ PATIENCE = 3
 class Save:
     """Keep this state before anything else happens."""
 
-    saved: Saved
+    saved: ServerState
 
 
 Action = Publish | Save
@@ -86,7 +86,7 @@ class Coordinator:
         rules: Rules,
         seed: int = 0,
         epoch: int = 1,
-        saved: Saved | None = None,
+        saved: ServerState | None = None,
     ) -> None:
         require_name("federation", federation)
         self.federation, self.method, self.monitor, self.rules = federation, method, monitor, rules
@@ -351,9 +351,9 @@ class Coordinator:
 
     # State ------------------------------------------------------------------------------------------------------
 
-    def saved(self) -> Saved:
+    def saved(self) -> ServerState:
         """Everything that a server which takes over needs."""
-        return Saved(
+        return ServerState(
             identity=self._identity(),
             epoch=self.epoch,
             step=self.step,
@@ -372,7 +372,7 @@ class Coordinator:
             "server": self.method.describe()["server"],
         }
 
-    def _resume(self, saved: Saved) -> None:
+    def _resume(self, saved: ServerState) -> None:
         saved.require_same(self._identity())
         self.epoch = max(self.epoch, saved.epoch + 1)
         self.step, self.params = saved.step, saved.params

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from ofediq import codec
 from ofediq.errors import InputError
-from ofediq.federation.messages import ModelMessage, Publish, Report, UpdateMessage, read_json
-from ofediq.federation.task import Task
+from ofediq.federation.protocol.messages import ModelMessage, Publish, Report, UpdateMessage, read_json
+from ofediq.federation.protocol.task import Task
 from ofediq.methods.participation import NormProportional
 from ofediq.models import Model
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ofediq.errors import CheckpointError
-from ofediq.federation.coordinator import Action, Coordinator, Save
-from ofediq.federation.link import Broker, BrokerError, Link, LinkDown, connect
-from ofediq.federation.saved import Saved
-from ofediq.federation.session import Backoff
+from ofediq.federation.network.link import Broker, BrokerError, Link, LinkDown, connect
+from ofediq.federation.network.session import Backoff
+from ofediq.federation.protocol.coordinator import Action, Coordinator, Save
+from ofediq.federation.protocol.state import ServerState
 
 log = logging.getLogger("ofediq.federation")
 
@@ -113,7 +113,7 @@ class Server:
             else:
                 await link.publish(action)
 
-    def _save(self, saved: Saved) -> None:
+    def _save(self, saved: ServerState) -> None:
         """Write the state; a disk that refuses is a problem to show, not a reason to stop."""
         if self.path is None:
             return

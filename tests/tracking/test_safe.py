@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from ofediq.tracking import Careful, careful
+from ofediq.tracking import SafeTracker, safe
 from ofediq.tracking.base import Nothing, Parameter
 
 
@@ -50,7 +50,7 @@ def stuck() -> Iterator[Stuck]:
     tracker.released.set()
 
 
-def drive(tracker: Careful, name: str = "run") -> None:
+def drive(tracker: SafeTracker, name: str = "run") -> None:
     tracker.start(name, {"seed": 1})
     values = {"loss": 1.0}
     tracker.log(1, values)
@@ -60,7 +60,7 @@ def drive(tracker: Careful, name: str = "run") -> None:
 
 def test_everything_is_passed_on_in_order_by_another_thread() -> None:
     recorder, said = Recorder(), list[str]()
-    tracker = Careful(recorder, warn=said.append)
+    tracker = SafeTracker(recorder, warn=said.append)
     drive(tracker)
     drive(tracker, "second")
     assert recorder.heard[:3] == [
@@ -77,7 +77,7 @@ def test_everything_is_passed_on_in_order_by_another_thread() -> None:
 @pytest.mark.parametrize("fails_at", [0, 1, 2])
 def test_a_failure_is_told_once_and_ends_the_tracking(fails_at: int) -> None:
     recorder, said = Recorder(fails_at), list[str]()
-    tracker = Careful(recorder, "disk", said.append)
+    tracker = SafeTracker(recorder, "disk", said.append)
     drive(tracker)
     drive(tracker)
     assert said == ["disk tracker: no space left; the run goes on without it"]
@@ -86,22 +86,22 @@ def test_a_failure_is_told_once_and_ends_the_tracking(fails_at: int) -> None:
 
 def test_the_caller_is_told_in_its_own_thread() -> None:
     threads = list[str]()
-    drive(Careful(Recorder(1), warn=lambda _: threads.append(threading.current_thread().name)))
+    drive(SafeTracker(Recorder(1), warn=lambda _: threads.append(threading.current_thread().name)))
     assert threads == [threading.current_thread().name]
 
 
 def test_a_tracker_that_hangs_is_left_behind(stuck: Stuck) -> None:
     said = list[str]()
-    tracker = Careful(stuck, "far", said.append, patience=0.05)
+    tracker = SafeTracker(stuck, "far", said.append, patience=0.05)
     drive(tracker)
     drive(tracker)
     assert said == ["far tracker: no answer within 0.05 seconds; the run goes on without it"]
 
 
 def test_a_tracker_that_falls_behind_is_given_up(stuck: Stuck, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(careful, "BACKLOG", 10)
+    monkeypatch.setattr(safe, "BACKLOG", 10)
     said = list[str]()
-    tracker = Careful(stuck, "slow", said.append)
+    tracker = SafeTracker(stuck, "slow", said.append)
     tracker.start("run", {})
     for step in range(100):
         tracker.log(step, {"loss": 0.0})
@@ -110,7 +110,7 @@ def test_a_tracker_that_falls_behind_is_given_up(stuck: Stuck, monkeypatch: pyte
 
 
 def test_a_failure_is_logged_by_default(caplog: pytest.LogCaptureFixture) -> None:
-    drive(Careful(Recorder(0), "disk"))
+    drive(SafeTracker(Recorder(0), "disk"))
     assert [record.message for record in caplog.records] == [
         "disk tracker: no space left; the run goes on without it"
     ]
@@ -118,7 +118,7 @@ def test_a_failure_is_logged_by_default(caplog: pytest.LogCaptureFixture) -> Non
 
 def test_calls_without_a_run_do_nothing() -> None:
     recorder, said = Recorder(), list[str]()
-    tracker = Careful(recorder, warn=said.append)
+    tracker = SafeTracker(recorder, warn=said.append)
     tracker.log(1, {"loss": 1.0})
     tracker.finish({})
     assert (recorder.heard, said) == ([], [])

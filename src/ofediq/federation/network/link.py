@@ -15,8 +15,8 @@ from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from ofediq.errors import InputError, OFedIQError, extra, require
-from ofediq.federation.hosts import is_loopback
-from ofediq.federation.messages import Publish
+from ofediq.federation.network.hosts import is_loopback
+from ofediq.federation.protocol.messages import Publish
 
 _FATAL = (
     "certificate",

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ofediq.errors import require, require_choice, require_integer, require_positive
-from ofediq.federation.defence import CLIP
 from ofediq.federation.names import require_name
+from ofediq.federation.protocol.clipping import CLIP
 
 Pace = Literal["asap", "interval"]
 

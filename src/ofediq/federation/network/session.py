@@ -11,9 +11,9 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from ofediq.errors import InputError
-from ofediq.federation.learner import Learner
-from ofediq.federation.link import Broker, BrokerError, Link, LinkDown, connect
-from ofediq.federation.messages import Publish, split_topic, write_json
+from ofediq.federation.network.link import Broker, BrokerError, Link, LinkDown, connect
+from ofediq.federation.protocol.learner import Learner
+from ofediq.federation.protocol.messages import Publish, split_topic, write_json
 
 log = logging.getLogger("ofediq.federation")
 

@@ -9,11 +9,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from ofediq.errors import require_nonnegative, require_positive
-from ofediq.federation.learner import Learner
-from ofediq.federation.link import Broker, BrokerError
-from ofediq.federation.messages import Publish
 from ofediq.federation.names import require_name
-from ofediq.federation.session import Session
+from ofediq.federation.network.link import Broker, BrokerError
+from ofediq.federation.network.session import Session
+from ofediq.federation.protocol.learner import Learner
+from ofediq.federation.protocol.messages import Publish
 from ofediq.models import Model
 
 

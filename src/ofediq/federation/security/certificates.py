@@ -22,9 +22,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from ofediq.errors import InputError, require, require_choice
-from ofediq.federation.files import replace_file, store_folder
 from ofediq.federation.names import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, require_name
-from ofediq.federation.signing import (
+from ofediq.federation.security.files import replace_file, store_folder
+from ofediq.federation.security.signing import (
     Authority,
     Subject,
     is_signed_by,

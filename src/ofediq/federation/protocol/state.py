@@ -1,4 +1,4 @@
-"""`Saved`: the server's state on disk, one file that is replaced in one step."""
+"""`ServerState`: the server's state on disk, one file that is replaced in one step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FORMAT = 1
 
 
 @dataclass(frozen=True, eq=False)
-class Saved:
+class ServerState:
     """All that a server needs to continue.
 
     Attributes:
@@ -65,7 +65,7 @@ class Saved:
             raise CheckpointError(f"cannot write checkpoint {path}: {error.strerror or error}") from error
 
     @classmethod
-    def read(cls, path: Path) -> Saved | None:
+    def read(cls, path: Path) -> ServerState | None:
         """The state in `path`; None if there is no such file; `CheckpointError` if it cannot be read."""
         if not path.exists():
             return None

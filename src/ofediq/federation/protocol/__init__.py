@@ -1,0 +1,1 @@
+"""The protocol without I/O: messages and times in, messages and actions out."""

@@ -1,0 +1,1 @@
+"""Certificates, and who may say what on a broker."""
