@@ -51,6 +51,22 @@ class Key(NamedTuple):
     second: Any
 
 
+class Address(NamedTuple):
+    """Where the draws of a message come from. `client` may be an array: one stream each.
+
+    >>> Address(0, 1, np.arange(3)).key(Purpose.ROUND).first.shape
+    (3,)
+    """
+
+    seed: Any
+    step: Any
+    client: Any
+
+    def key(self, purpose: Purpose) -> Key:
+        """The stream of draws for `purpose`."""
+        return stream_key(self.seed, self.step, self.client, purpose)
+
+
 def stream_key(seed: Any, step: Any, client: Any, purpose: Purpose) -> Key:
     """The key of the stream for (seed, step, client, purpose); arguments broadcast.
 
