@@ -60,7 +60,7 @@ def test_the_time_column_sorts_and_gives_what_came_before(plant: Path) -> None:
     assert data.previous is not None
     np.testing.assert_allclose(data.previous, [np.nan, np.nan, 0.1, 0.2])
     assert "when" not in data.feature_names
-    assert partition(data, kind="column").order.tolist() == [[0, 1], [2, 3]]
+    assert partition(data, kind="column").order.tolist() == [[0, 1], [2, -1], [-1, 3]]
 
 
 def test_without_clients_the_row_before_in_time_counts(plant: Path) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -121,9 +123,9 @@ def _with_clients(ids: list[int]) -> Dataset:
     return Dataset("c", np.eye(size), np.arange(size), "regression", client_ids=np.array(ids))
 
 
-def test_column_keeps_each_clients_order_and_ends_early() -> None:
+def test_column_keeps_the_order_of_the_file() -> None:
     stream = partition(_with_clients([1, 0, 1, 1, 0]), kind="column")
-    assert stream.order.tolist() == [[1, 0], [4, 2], [-1, 3]]
+    assert stream.order.tolist() == [[1, 0], [-1, 2], [4, 3]]
 
 
 def test_column_takes_the_first_clients_and_steps_when_asked() -> None:
@@ -143,6 +145,55 @@ def test_column_does_not_invent_clients_or_steps() -> None:
         partition(data, clients=3, kind="column")
     with pytest.raises(InputError, match="`steps` must be an integer from 1 to 2, got 5"):
         partition(data, steps=5, kind="column")
+
+
+rows_of_clients = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), min_size=1, max_size=40)
+
+
+@given(rows=rows_of_clients, timed=st.booleans())
+def test_column_lets_no_prediction_see_a_later_row(rows: list[tuple[int, int]], timed: bool) -> None:
+    """What the model has learnt from at step t are the rows of earlier steps: none may be later in the source."""
+    clients = np.unique([client for client, _ in rows], return_inverse=True)[1]
+    moments = np.array([moment for _, moment in rows]) if timed else None
+    size = len(rows)
+    data = Dataset("c", np.eye(size), np.arange(size), "regression", client_ids=clients, time=moments)
+    order = partition(data, kind="column").order
+    seen = [order[t][order[t] >= 0] for t in range(len(order))]
+    assert sorted(np.concatenate(seen).tolist()) == list(range(size))
+    in_pieces = np.count_nonzero(np.diff(clients)) > clients.max()
+    if timed or in_pieces:
+        clock = np.arange(size) if moments is None else moments
+        for earlier, later in itertools.pairwise(seen):
+            assert clock[earlier].max() <= clock[later].min()
+
+
+def test_a_client_that_comes_late_starts_late() -> None:
+    ids, time = [0] * 50 + [1], [*range(50), 49]
+    size = len(ids)
+    data = Dataset("late", np.eye(size), np.arange(size), "regression", client_ids=ids, time=time)  # type: ignore[arg-type]  # lists are converted
+    stream = partition(data, kind="column")
+    assert stream.order[:49, 1].tolist() == [-1] * 49
+    assert stream.order[49].tolist() == [49, 50]
+
+
+def test_clients_with_clocks_of_their_own_share_steps() -> None:
+    """Twenty sensors, each a millisecond after the one before: a step per moment would be nearly empty."""
+    ids = np.tile(np.arange(20), 5)
+    data = Dataset("clocks", np.eye(100), np.arange(100), "regression", client_ids=ids, time=np.arange(100))
+    assert partition(data, kind="column").order.tolist() == np.arange(100).reshape(5, 20).tolist()
+
+
+def test_stretches_are_pieces_of_the_source_in_its_order() -> None:
+    assert partition(make_dataset(7), 3, kind="stretches").order.T.tolist() == [
+        [0, 1, -1],
+        [2, 3, -1],
+        [4, 5, 6],
+    ]
+
+
+def test_a_stream_that_cannot_fit_is_refused_with_its_size() -> None:
+    with pytest.raises(InputError, match=r"`clients` x `steps` must fit in memory .* takes 111,759 GiB"):
+        partition(make_dataset(60), 10**11, 300)
 
 
 def test_bad_arguments_are_named() -> None:

@@ -103,6 +103,8 @@ def _with_copies(dataset: Dataset, used: NDArray[Any]) -> Dataset:
     optional: dict[str, Any] = {}
     if dataset.previous is not None:
         optional["previous"] = np.concatenate([dataset.previous, _changed(dataset, dataset.previous[used])])
+    if dataset.time is not None:
+        optional["time"] = np.concatenate([dataset.time, dataset.time[used]])
     if dataset.client_ids is not None:
         optional["client_ids"] = np.concatenate([dataset.client_ids, dataset.client_ids[used]])
     return replace(

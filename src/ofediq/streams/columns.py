@@ -70,18 +70,19 @@ def encode_clients(column: Any) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     return codes.astype(np.int32), names
 
 
-def time_order(column: Any) -> NDArray[np.int64]:
-    """The rows in time order; equal times keep the order of the file."""
-    if _is_number(column) or _is_date(column):
-        moments = column
-    else:
-        try:
-            moments = extra("pandas", "sim").to_datetime(column, format="ISO8601", utc=True)
-        except ValueError:
-            raise DataError(
-                f"`time_column` {column.name!r} must hold numbers or ISO 8601 dates, got {column.iloc[0]!r}, ..."
-            ) from None
-    return np.asarray(np.argsort(moments.to_numpy(), kind="stable"))
+def moments_of(column: Any) -> NDArray[np.float64]:
+    """The moment of each row: numbers as they are, dates as seconds since 1970."""
+    if _is_number(column):
+        return numbers(column)
+    pandas = extra("pandas", "sim")
+    try:
+        dates = pandas.to_datetime(column, format=None if _is_date(column) else "ISO8601", utc=True)
+    except ValueError:
+        raise DataError(
+            f"`time_column` {column.name!r} must hold numbers or ISO 8601 dates, got {column.iloc[0]!r}, ..."
+        ) from None
+    nanoseconds = dates.to_numpy(dtype="datetime64[ns]").astype(np.int64)
+    return np.asarray(nanoseconds / 1e9)
 
 
 def previous_targets(y: NDArray[Any], client_ids: NDArray[Any] | None) -> NDArray[Any]:

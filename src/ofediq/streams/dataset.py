@@ -45,6 +45,8 @@ class Dataset:
         previous: the target that came just before each sample in the source's own time order, [samples],
             for the naive last-value reference; -1 or NaN where nothing came before. None if the source has
             no time order.
+        time: when each sample was taken, [samples], any unit: seconds since 1970 where the source has dates. None if
+            the source does not say.
         client_ids: which client each sample belongs to, 0..ids-1, [samples]; None if the source does not say.
         feature_names: one per column of a two-dimensional `x`, or empty.
         label_names: one per class, or empty.
@@ -65,6 +67,7 @@ class Dataset:
     task: Task
     classes: int | None = None
     previous: NDArray[Any] | None = None
+    time: NDArray[Any] | None = None
     client_ids: NDArray[Any] | None = None
     feature_names: tuple[str, ...] = ()
     label_names: tuple[str, ...] = ()
@@ -86,6 +89,11 @@ class Dataset:
         object.__setattr__(self, "classes", self._count_classes())
         if self.previous is not None:
             object.__setattr__(self, "previous", self._checked_previous(len(x)))
+        if self.time is not None:
+            time = _column("time", np.asarray(self.time, np.float64), len(x))
+            if not np.isfinite(time).all():
+                raise DataError("`time` must be finite")
+            object.__setattr__(self, "time", time)
         if self.client_ids is not None:
             object.__setattr__(self, "client_ids", _indices("client_ids", self.client_ids, len(x), len(x)))
         for names, count in (

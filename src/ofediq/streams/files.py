@@ -15,8 +15,8 @@ from ofediq.streams.columns import (
     encode_features,
     encode_target,
     missing_rows,
+    moments_of,
     previous_targets,
-    time_order,
 )
 from ofediq.streams.dataset import TASKS, Dataset
 from ofediq.streams.scaling import FITTED, fit_scaler, target_scaler
@@ -42,8 +42,8 @@ def load_file(
         path: a file that ends in .csv, .csv.gz, .parquet or .npz.
         target: the column to predict.
         client_column: whose sample it is; deal with `partition(..., kind="column")`.
-        time_column: numbers or ISO 8601 dates that the rows are sorted by. With it, the dataset knows which target
-            came before each sample (of the same client).
+        time_column: numbers or ISO 8601 dates that the rows are sorted by. With it, the dataset knows when each
+            sample was taken and which target came before it (of the same client).
         features: the columns to predict from; by default all others, or the one array with several axes of an
             npz file. Text columns of up to 50 values become one column per value.
         task: "auto" takes text, truth values and up to 20 different whole numbers for labels, anything else for
@@ -69,8 +69,11 @@ def load_file(
     chosen = _feature_columns(table, target, client_column, time_column, features)
     used = [*chosen, *(name for name in (target, client_column, time_column) if name is not None)]
     table = _complete_rows(table, used, missing)
+    time = None
     if time_column is not None:
-        table = table.take(time_order(table.frame[time_column]))
+        moments = moments_of(table.frame[time_column])
+        rows = np.argsort(moments, kind="stable")
+        table, time = table.take(rows), moments[rows]
     encoded = encode_target(table.frame[target], task)
     ids, client_names = (None, ()) if client_column is None else encode_clients(table.frame[client_column])
     x, feature_names = _features(table, chosen)
@@ -83,6 +86,7 @@ def load_file(
         task=encoded.task,
         classes=len(encoded.label_names) or None,
         previous=None if time_column is None else scaler.apply(previous_targets(encoded.y, ids)),
+        time=time,
         client_ids=ids,
         feature_names=feature_names,
         label_names=encoded.label_names,

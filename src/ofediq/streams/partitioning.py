@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ofediq.errors import DataError, InputError, require_choice, require_integer, require_positive
+from ofediq.streams.clock import steps_of
 from ofediq.streams.dataset import Dataset
 from ofediq.streams.draws import Draw, generator
 from ofediq.streams.skew import dirichlet_labels, few_labels, label_groups
 from ofediq.streams.stream import ABSENT, Stream
 
 Indices = NDArray[np.int32]
-Kind = Literal["random", "passes", "dirichlet", "label", "column", "sequential"]
+Kind = Literal["random", "passes", "dirichlet", "label", "column", "sequential", "stretches"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
 
@@ -37,14 +40,17 @@ def partition(
       from q_k; the samples of each label are dealt in passes. Small `alpha`: few labels per client; large: "random".
       Targets of a regression are first cut into ten groups of equal size.
     - "label": each client sees `labels` labels (or groups of targets) only, equally often.
-    - "column": the clients of the source, in its order. Streams of unequal length end early (-1).
+    - "column": the clients of the source, at the source's own time (`steps_of`): who comes late starts late, who
+      has no row at a moment is absent (-1), and no prediction has seen a later row.
+    - "stretches": the source in its own order, cut into K pieces of equal length, one per client. Every client has
+      a past of its own, and every sample is seen once.
     - "sequential": sample t K + k goes to client k at step t, and from the first one again after the last.
 
     Arguments:
         dataset: what to deal.
         clients: K. May be left out for "column": all clients of the source; otherwise its first K.
         steps: T; by default as many whole steps as one pass over the data gives, floor(N / K), and for "column"
-            the length of the longest stream.
+            and "stretches" as long as the source lasts.
         kind: which of the above.
         seed: fixes every draw.
         alpha: concentration, for "dirichlet".
@@ -61,7 +67,11 @@ def partition(
     if clients is None:
         raise InputError(f"`clients` must be given for a {kind!r} partition")
     clients = require_integer("clients", clients, 1)
+    if kind == "stretches":
+        require_integer("clients", clients, 1, len(dataset))
+        return Stream(replace(dataset, previous=None), _stretches(len(dataset), clients, steps))
     steps = _whole_steps(len(dataset), clients) if steps is None else require_integer("steps", steps, 1)
+    require_memory(steps, clients)
     everything, count = np.arange(len(dataset), dtype=np.int32), clients * steps
     rng = generator(seed, Draw.DEAL)
     if kind == "random":
@@ -79,6 +89,16 @@ def partition(
             wanted = few_labels(groups, clients, steps, labels, chooser)
         deck = _deal_groups(groups, wanted.ravel(), rng)
     return Stream(dataset, deck.reshape(steps, clients))
+
+
+def require_memory(steps: int, clients: int) -> None:
+    """Refuse a stream that cannot fit, with its size, before anything is allocated."""
+    size, here = 4 * steps * clients, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if size > here:
+        raise InputError(
+            f"`clients` x `steps` must fit in memory ({here // 4:,} places here), got {clients:,} x {steps:,}, "
+            f"which takes {size / 2**30:,.0f} GiB"
+        )
 
 
 def _whole_steps(samples: int, clients: int) -> int:
@@ -117,15 +137,28 @@ def _by_column(dataset: Dataset, clients: int | None, steps: int | None) -> Indi
     ids = dataset.client_ids
     if ids is None:
         raise DataError(f"dataset {dataset.name!r} does not say which client a sample belongs to")
-    lengths = np.bincount(ids)
-    clients = len(lengths) if clients is None else require_integer("clients", clients, 1, len(lengths))
-    longest = int(lengths[:clients].max())
+    known = int(ids.max()) + 1
+    clients = known if clients is None else require_integer("clients", clients, 1, known)
+    rows = np.flatnonzero(ids < clients)
+    step = steps_of(ids[rows], None if dataset.time is None else dataset.time[rows])
+    longest = int(step.max()) + 1
     steps = longest if steps is None else require_integer("steps", steps, 1, longest)
-    by_client = np.argsort(ids, kind="stable")
-    starts = np.cumsum(lengths) - lengths
-    time = np.arange(len(ids)) - np.repeat(starts, lengths)
-    client = ids[by_client]
-    used = (time < steps) & (client < clients)
-    order = np.full((steps, clients), ABSENT, dtype=np.int32)
-    order[time[used], client[used]] = by_client[used]
+    used = step < steps
+    order = _empty_order(steps, clients)
+    order[step[used], ids[rows[used]]] = rows[used]
     return order
+
+
+def _stretches(samples: int, clients: int, steps: int | None) -> Indices:
+    longest = -(-samples // clients)
+    steps = longest if steps is None else require_integer("steps", steps, 1, longest)
+    ends = np.arange(clients + 1) * samples // clients
+    place = ends[:-1] + np.arange(steps)[:, None]
+    order = _empty_order(steps, clients)
+    return np.where(place < ends[1:], place, order).astype(np.int32)
+
+
+def _empty_order(steps: int, clients: int) -> Indices:
+    """Nobody sees anything yet."""
+    require_memory(steps, clients)
+    return np.full((steps, clients), ABSENT, dtype=np.int32)
