@@ -13,8 +13,9 @@ device pays only for what it needs. A name whose extra is not installed says whi
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ofediq.lazy import attach
 
 if TYPE_CHECKING:
     from ofediq import codec as codec
@@ -79,23 +80,7 @@ _HOMES = {
 __all__ = ["__version__", *_HOMES]
 
 if not TYPE_CHECKING:  # a type checker reads the imports above, and finds misspelt names
-
-    def __getattr__(name: str) -> Any:
-        """Import the room of a public name when it is first used."""
-        if name not in _HOMES:
-            raise AttributeError(f"module 'ofediq' has no attribute {name!r}")
-        home = _HOMES[name]
-        try:
-            room = importlib.import_module(f"ofediq.{home}")
-        except ModuleNotFoundError as error:
-            if error.name is None or error.name.startswith("ofediq"):
-                raise
-            from ofediq.errors import extra
-
-            extra(error.name, "sim")  # says what to install
-            raise
-        globals()[name] = value = room if name == home else getattr(room, name)
-        return value
+    __getattr__ = attach(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -215,7 +215,7 @@ def test_your_own_file(tmp_path: Path) -> None:
         (("--data", "none.csv", "--target", "y"), "`path` must be a file, got "),
         (("--data", "none.csv"), "`target` must name the column of `data` to predict, got nothing"),
         (("--partition", "column"), "dataset 'digits' does not say which client a sample belongs to"),
-        (("--clients", "0"), "`clients` must be an integer >= 1, got 0"),
+        (("--clients", "0"), "`clients` must be an integer from 1 to 10000000, got 0"),
         (("--alpha", "0.1"), "`alpha` needs partition dirichlet, got random"),
         (("--labels", "1", "--partition", "dirichlet"), "`labels` needs partition label, got dirichlet"),
         (("--hidden", "8,x"), "`hidden` must be whole numbers with commas between them, got '8,x'"),

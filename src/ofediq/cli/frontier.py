@@ -8,25 +8,29 @@ from typing import Annotated, Any
 
 import typer
 
+from ofediq.cli.options import Given, Variant, options
 from ofediq.errors import InputError, extra
+from ofediq.experiment.config import Config
 
 
+@options(
+    Config,
+    dataset=Variant("digits"),
+    methods=Variant(("ofedavg", "fedomd", "ofediq", "ofedgrid"), "Methods to compare with FedOGD."),
+    clients=Variant(1000),
+    steps=Variant(300),
+    step_size=Variant(),
+    preset=Variant("authors", "paper or authors, as in `ofediq run`."),
+    model=Variant(),
+    seeds=Variant(3),
+    seed=Variant(),
+    scaling=Variant(help="As in `ofediq run`."),
+)
 def frontier(
-    dataset: Annotated[str, typer.Option(help="Named dataset; `ofediq data` lists them.")] = "digits",
+    given: Given,
     budgets: Annotated[
         str, typer.Option(help="Shares of FedOGD's uplink bits, with commas.")
     ] = "0.1,0.01,0.001,0.0001",
-    methods: Annotated[
-        str, typer.Option(help="Methods to compare with FedOGD.")
-    ] = "ofedavg,fedomd,ofediq,ofedgrid",
-    clients: Annotated[int, typer.Option(help="Number of clients.")] = 1000,
-    steps: Annotated[int, typer.Option(help="Number of time steps.")] = 300,
-    step_size: Annotated[float, typer.Option(help="Learning rate.")] = 0.01,
-    preset: Annotated[str, typer.Option(help="paper or authors, as in `ofediq run`.")] = "authors",
-    model: Annotated[str, typer.Option(help="auto, linear, softmax, mlp or cnn.")] = "auto",
-    seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 3,
-    seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
-    scaling: Annotated[str, typer.Option(help="As in `ofediq run`.")] = "auto",
     out: Annotated[
         Path | None, typer.Option(help="Folder for the files.", show_default="runs/frontier-DATASET-PRESET")
     ] = None,
@@ -46,24 +50,9 @@ def frontier(
     extra("jax", "sim")
     extra("matplotlib", "report")
     from ofediq.cli.progress import Reporter
-    from ofediq.experiment import Config
     from ofediq.experiment import frontier as draw
 
-    config = Config.from_dict(
-        {
-            "dataset": dataset,
-            "methods": [key.strip() for key in methods.split(",")],
-            "clients": clients,
-            "steps": steps,
-            "step_size": step_size,
-            "preset": preset,
-            "model": model,
-            "seeds": seeds,
-            "seed": seed,
-            "scaling": scaling,
-            "regret": False,
-        }
-    )
+    config = Config(**given, regret=False)
     folder = out or Path("runs") / f"frontier-{config.name}-{config.preset}"
     with Reporter() as reporter:
         found = draw(config, _parse_budgets(budgets), folder, reporter, force=force)

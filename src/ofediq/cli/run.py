@@ -4,54 +4,42 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ofediq.cli import run_options as options
-from ofediq.errors import InputError, extra, require, require_integer
+from ofediq.cli.options import Given, options
+from ofediq.errors import InputError, extra, require_integer
+from ofediq.experiment.config import Config
+from ofediq.tracking import TrackerChoice
 
 if TYPE_CHECKING:
-    from ofediq.experiment import Config
     from ofediq.tracking import Tracker
 
 _RUNS = Path("runs")
 _FILE_OPTIONS = ("data", "target", "client_column", "time_column")
 
 
+@options(Config)
+@options(TrackerChoice, into="tracked")
 def run(
-    dataset: options.Dataset = None,
-    data: options.Data = None,
-    target: options.Target = None,
-    client_column: options.ClientColumn = None,
-    time_column: options.TimeColumn = None,
-    option: options.Option = None,
-    scaling: options.Scaling = None,
-    clients: options.Clients = None,
-    steps: options.Steps = None,
-    partition: options.Partition = None,
-    alpha: options.Alpha = None,
-    labels: options.Labels = None,
-    methods: options.Methods = None,
-    budget: options.Budget = None,
-    step_size: options.StepSize = None,
-    preset: options.Preset = None,
-    server: options.Server = None,
-    planner: options.Planner = None,
-    model: options.Model = None,
-    hidden: options.Hidden = None,
-    seeds: options.Seeds = None,
-    seed: options.Seed = None,
-    regret: options.Regret = None,
-    config: options.Config = None,
-    out: options.Out = None,
-    force: options.Force = False,
-    resume: options.Resume = False,
-    checkpoint_every: options.CheckpointEvery = None,
-    devices: options.Devices = None,
-    tracker: options.Tracker = "none",
-    tracker_folder: options.TrackerFolder = None,
-    as_json: options.AsJson = False,
+    given: Given,
+    tracked: Given,
+    config: Annotated[
+        Path | None, typer.Option(help="Repeat a run from its config.json; other options override it.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the files.", show_default="a new runs/DATASET-PRESET")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the run in the folder.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the unfinished run in the folder.")
+    ] = False,
+    checkpoint_every: Annotated[
+        int | None,
+        typer.Option(help="Save the state every so many steps.", show_default="when interrupted"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Compare online federated methods on a stream, all at the same number of bits.
 
@@ -66,40 +54,13 @@ def run(
       ofediq run --resume --out runs/digits-paper
       ofediq run --config runs/digits-paper/config.json --budget 0.1
     """
-    choices = {
-        "dataset": dataset,
-        "data": None if data is None else str(data.absolute()),
-        "target": target,
-        "client_column": client_column,
-        "time_column": time_column,
-        "options": None if option is None else dict(_parse_option(one) for one in option),
-        "methods": None if methods is None else [key.strip() for key in methods.split(",")],
-        "budget": budget,
-        "clients": clients,
-        "steps": steps,
-        "step_size": step_size,
-        "preset": preset,
-        "server": server,
-        "model": model,
-        "hidden": None if hidden is None else _parse_sizes(hidden),
-        "seeds": seeds,
-        "seed": seed,
-        "partition": partition,
-        "alpha": alpha,
-        "labels": labels,
-        "scaling": scaling,
-        "planner": planner,
-        "regret": regret,
-        "devices": devices,
-    }
     if checkpoint_every is not None:
         require_integer("checkpoint_every", checkpoint_every, 1)
     if resume and force:
         raise InputError("`resume` and `force` exclude each other: continue the run, or replace it")
     _require_extras()
-    given = {name: value for name, value in choices.items() if value is not None}
     chosen = _configuration(given, config, out if resume else None)
-    follower = _tracker(chosen, tracker, tracker_folder)
+    follower = _tracker(chosen, TrackerChoice(**tracked))
     summary = _execute(chosen, out, resume, force, checkpoint_every, follower)
     _show(summary, as_json)
     if summary["interrupted"]:
@@ -116,7 +77,7 @@ def _require_extras() -> None:
 
 def _configuration(given: dict[str, Any], file: Path | None, resumed: Path | None) -> Config:
     """What was given, on top of a file or of the run to be resumed."""
-    from ofediq.experiment import Config, Folder
+    from ofediq.experiment import Folder
 
     base: dict[str, Any] = {}
     if file is not None:
@@ -134,14 +95,14 @@ def _configuration(given: dict[str, Any], file: Path | None, resumed: Path | Non
     return chosen
 
 
-def _tracker(config: Config, kind: str, place: str | None) -> Tracker:
+def _tracker(config: Config, choice: TrackerChoice) -> Tracker:
     """A tracker by name; a missing package is noticed before the work starts."""
     from ofediq.tracking import tracker
 
     def warn(sentence: str) -> None:
         typer.echo(f"Note: {sentence}", err=True)
 
-    return tracker(kind, place, experiment=f"ofediq-{config.name}", warn=warn)
+    return tracker(choice.kind, choice.folder, experiment=f"ofediq-{config.name}", warn=warn)
 
 
 def _execute(
@@ -221,21 +182,3 @@ def _facts(summary: dict[str, Any]) -> dict[str, str]:
         "budget": f"{config['budget']:g} of FedOGD's uplink bits",
         "preset": f"{config['preset']}{server}, step size {config['step_size']:g}{seeds}",
     }
-
-
-def _parse_option(text: str) -> tuple[str, Any]:
-    name, equals, value = text.partition("=")
-    require(bool(equals and name), "option", "must look like name=value", text)
-    for kind in (int, float):
-        try:
-            return name, kind(value)
-        except ValueError:
-            continue
-    return name, value
-
-
-def _parse_sizes(text: str) -> list[int]:
-    try:
-        return [int(size) for size in text.split(",")]
-    except ValueError:
-        raise InputError(f"`hidden` must be whole numbers with commas between them, got {text!r}") from None

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ofediq.cli.options import Given, Variant, options
 from ofediq.cli.render import facts, show
+from ofediq.tracking import TrackerChoice
 
 if TYPE_CHECKING:
-    from ofediq.federation.config import PageChoice, TrackerChoice
+    from ofediq.federation.config import PageChoice
     from ofediq.federation.network.link import Broker
     from ofediq.federation.protocol.monitor import Monitor
     from ofediq.tracking import Tracker
@@ -35,18 +37,10 @@ LogOption = Annotated[
 ]
 
 
+@options(TrackerChoice, into="tracked", kind=Variant(shown="the file's"), folder=Variant(shown="the file's"))
 def serve(
+    tracked: Given,
     config: Annotated[Path, typer.Option(help="The federation's TOML file.")],
-    tracker: Annotated[
-        str | None,
-        typer.Option(
-            help="tensorboard or mlflow: give the curves to an experiment tracker.", show_default="the file's"
-        ),
-    ] = None,
-    tracker_folder: Annotated[
-        str | None,
-        typer.Option(help="Where it keeps them; for mlflow also an address.", show_default="the file's"),
-    ] = None,
     log_format: LogOption = LogFormat.text,
     as_json: Annotated[bool, typer.Option("--json", help="Print the final record as JSON.")] = False,
 ) -> None:
@@ -61,13 +55,14 @@ def serve(
       ofediq serve --config federation.toml --tracker mlflow
       ofediq serve --config federation.toml --log-format json 2> log.jsonl
     """
-    from ofediq.federation.config import FederationConfig, TrackerChoice
+    from ofediq.federation.config import FederationConfig
     from ofediq.federation.network.logs import set_up
 
     set_up(log_format.value)
     chosen = FederationConfig.read(config)
-    if tracker is not None:
-        chosen = replace(chosen, tracker=TrackerChoice(tracker, tracker_folder))
+    if tracked:  # another tracker has another folder
+        known = tracked if "kind" in tracked else {"kind": chosen.tracker.kind, **tracked}
+        chosen = replace(chosen, tracker=TrackerChoice(**known))
     summary = asyncio.run(_serve(chosen))
     _print(summary, as_json)
 

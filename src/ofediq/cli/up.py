@@ -14,21 +14,28 @@ from typing import Annotated, Any
 
 import typer
 
+from ofediq.cli.options import Given, Variant, options
 from ofediq.cli.progress import Reporter
 from ofediq.cli.render import facts, show
 from ofediq.cli.serve import LogFormat, LogOption, broker_of, page_of, stopping, summary_lines, summary_of
 from ofediq.errors import extra, require, require_nonnegative
+from ofediq.experiment.config import Config
+from ofediq.settings import limited
 
 
+@options(
+    Config,
+    clients=Variant(20, "Client processes to start.", kind=Annotated[int, limited(1, 500)]),
+    dataset=Variant("digits", "What they learn; `ofediq data` lists them."),
+    steps=Variant(200, "Rounds to run.", "rounds"),
+    methods=Variant(("ofediq",), "fedogd, ofedavg, fedomd, ofediq or ofedgrid.", "method"),
+    budget=Variant(0.1),
+    step_size=Variant(0.1),
+    model=Variant(),
+    seed=Variant(help="Seed of the stream and of all draws."),
+)
 def up(
-    clients: Annotated[int, typer.Option(help="Client processes to start.")] = 20,
-    dataset: Annotated[str, typer.Option(help="What they learn; `ofediq data` lists them.")] = "digits",
-    rounds: Annotated[int, typer.Option(help="Rounds to run.")] = 200,
-    method: Annotated[str, typer.Option(help="fedogd, ofedavg, fedomd, ofediq or ofedgrid.")] = "ofediq",
-    budget: Annotated[float, typer.Option(help="Fraction of FedOGD's uplink bits.")] = 0.1,
-    step_size: Annotated[float, typer.Option(help="Step size eta.")] = 0.1,
-    model: Annotated[str, typer.Option(help="auto, linear, softmax, mlp or cnn.")] = "auto",
-    seed: Annotated[int, typer.Option(help="Seed of the stream and of all draws.")] = 0,
+    given: Given,
     interval: Annotated[
         float, typer.Option(help="Seconds from round to round; 0: as fast as possible.")
     ] = 0.0,
@@ -63,24 +70,14 @@ def up(
       ofediq up --interval 0.5 --rounds 600 --stay
     """
     _require_extras()
-    from ofediq.experiment import Config
     from ofediq.federation.config import PageChoice
     from ofediq.federation.network.link import Broker
     from ofediq.federation.network.logs import set_up
 
     set_up(log_format.value, "warning")
-    require(1 <= clients <= 500, "clients", "must be an integer from 1 to 500 (each is a process)", clients)
     require_nonnegative("interval", interval)
-    choices = Config(
-        dataset=dataset,
-        clients=clients,
-        steps=rounds,
-        methods=(method,),
-        budget=budget,
-        step_size=step_size,
-        model=model,
-        seed=seed,
-    )
+    choices = Config(**given)
+    require(len(choices.methods) == 1, "method", "must be one method", ",".join(choices.methods))
     chosen = None if broker is None else Broker(broker, insecure=True)
     page = PageChoice(enabled=not no_page, port=port)
     with contextlib.ExitStack() as stack:

@@ -7,27 +7,43 @@ archive   finished results on disk, so that a resumed run does not compute them 
 runner    run everything, keep what is done
 output    write the files, make the summary
 tracked   the same for an experiment tracker
-frontier  the same methods at several budgets
+budgets   the frontier: the same methods at several budgets
+
+Names are looked up when they are first used: the command line reads the choices without loading the simulator.
 """
 
-from ofediq.experiment.config import Config
-from ofediq.experiment.folder import Folder, free_folder, unfinished_folder
-from ofediq.experiment.frontier import frontier
-from ofediq.experiment.output import write_output
-from ofediq.experiment.runner import Listener, Outcome, run
-from ofediq.experiment.setup import Experiment
-from ofediq.experiment.tracked import track
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Config",
-    "Experiment",
-    "Folder",
-    "Listener",
-    "Outcome",
-    "free_folder",
-    "frontier",
-    "run",
-    "track",
-    "unfinished_folder",
-    "write_output",
-]
+from ofediq.lazy import attach
+
+if TYPE_CHECKING:
+    from ofediq.experiment.budgets import frontier as frontier
+    from ofediq.experiment.config import Config as Config
+    from ofediq.experiment.folder import Folder as Folder
+    from ofediq.experiment.folder import free_folder as free_folder
+    from ofediq.experiment.folder import unfinished_folder as unfinished_folder
+    from ofediq.experiment.output import write_output as write_output
+    from ofediq.experiment.runner import Listener as Listener
+    from ofediq.experiment.runner import Outcome as Outcome
+    from ofediq.experiment.runner import run as run
+    from ofediq.experiment.setup import Experiment as Experiment
+    from ofediq.experiment.tracked import track as track
+
+_HOMES = {
+    "Config": "config",
+    "Experiment": "setup",
+    "Folder": "folder",
+    "Listener": "runner",
+    "Outcome": "runner",
+    "free_folder": "folder",
+    "frontier": "budgets",
+    "run": "runner",
+    "track": "tracked",
+    "unfinished_folder": "folder",
+    "write_output": "output",
+}
+
+__all__ = [*_HOMES]
+
+if not TYPE_CHECKING:  # a type checker reads the imports above
+    __getattr__ = attach(__name__, _HOMES)

@@ -3,111 +3,125 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from ofediq.errors import (
-    DataError,
-    InputError,
-    require,
-    require_choice,
-    require_fraction,
-    require_integer,
-    require_positive,
+from msgspec import Meta
+
+from ofediq.errors import DataError, InputError, require, require_choice
+from ofediq.settings import (
+    FilePath,
+    Finite,
+    Fraction,
+    Positive,
+    Seed,
+    Settings,
+    from_table,
+    limited,
+    one_of,
+    setting,
 )
-from ofediq.methods import KEYS, PRESETS, SERVERS
-from ofediq.streams import KINDS, NAMES
 
-_MODELS = ("auto", "linear", "softmax", "mlp", "cnn")
-_SCALINGS = ("auto", "none", "minmax", "standard", "authors")
-_PLANNERS = ("paper", "exact")
-_LAST_SEED = 2**32 - 1
 DEFAULT_CLIENTS, DEFAULT_STEPS = 1000, 300
+_LAST_SEED = 2**32 - 1
+_DATA, _LEARNING = "Data and clients", "Methods and model"  # parts of the help page
+
+# The limits are far above what fits into memory today: what exceeds them is a slip, and gets a sentence at once.
+Clients = Annotated[int, limited(1, 10**7)]
+Steps = Annotated[int, limited(1, 10**8)]
+Sizes = Annotated[tuple[Annotated[int, limited(1, 10**6)], ...], Meta(max_length=64)]
+
+Options = Annotated[
+    dict[str, str | bool | int | Finite | list[str]],
+    Meta(extra={"rule": "be a table of texts, finite numbers, true and false"}),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class Config(Settings):
     """Every choice of an experiment. What is left open is decided at once, so that a file says all of it.
 
-    Attributes:
-        dataset: one of the named datasets, digits by default; None when `data` is given.
-        data: a CSV, Parquet or npz file instead.
-        target: the column of `data` to predict.
-        client_column: the column of `data` that says whose sample it is.
-        time_column: the column of `data` to sort by.
-        options: more arguments for `ofediq.streams.load`, `load_file` or `synthetic`, by name.
-        methods: keys of the methods to compare.
-        budget: gamma, the fraction of FedOGD's uplink bits that each method may spend.
-        clients: K; None: 1000, or all clients of the data for partition "column".
-        steps: T; None: 300, or as long as the data last for partition "column".
-        step_size: eta.
-        preset: `paper` or `authors`.
-        server: descend, adam or coin, which needs no step size; None: the preset's own.
-        model: auto, linear, softmax, mlp or cnn.
-        hidden: layer sizes of the mlp.
-        seeds: number of seeds: partition, model and draws change together.
-        seed: the first of them.
-        partition: who sees what; by default "column" where the data name clients, "sequential" where they only
-            have a time, "passes" for the authors' preset, else "random".
-        alpha: concentration of partition "dirichlet".
-        labels: labels per client of partition "label".
-        scaling: of the features.
-        planner: how OFedIQ's parameters are chosen, `paper` or `exact`.
-        regret: whether to compute regrets; None: if the model is convex.
-        devices: devices to split the clients over.
+    The fields are also the options of `ofediq run`, `frontier` and `up`: a new one is declared here and nowhere else.
 
     >>> config = Config(dataset="digits", methods=("fedogd", "ofediq"), clients=20)
     >>> config.partition, config == Config.from_dict(config.to_dict())
     ('random', True)
     """
 
-    dataset: str | None = None
-    data: str | None = None
-    target: str | None = None
-    client_column: str | None = None
-    time_column: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    methods: tuple[str, ...] = ("fedogd", "ofedavg", "fedomd", "ofediq")
-    budget: float = 0.01
-    clients: int | None = None
-    steps: int | None = None
-    step_size: float = 0.01
-    preset: str = "paper"
-    server: str | None = None
-    model: str = "auto"
-    hidden: tuple[int, ...] = (64, 64)
-    seeds: int = 1
-    seed: int = 0
-    partition: str | None = None
-    alpha: float = 0.5
-    labels: int = 2
-    scaling: str = "auto"
-    planner: str = "paper"
-    regret: bool | None = None
-    devices: int = 1
+    dataset: Annotated[str, one_of("ofediq.streams:NAMES")] | None = setting(
+        None, "Named dataset; `ofediq data` lists them.", shown="digits", panel=_DATA
+    )
+    data: FilePath | None = setting(None, "Your own .csv, .parquet or .npz; needs --target.", panel=_DATA)
+    target: str | None = setting(None, "Column of the file to predict.", panel=_DATA)
+    client_column: str | None = setting(None, "Column that says whose row it is.", panel=_DATA)
+    time_column: str | None = setting(None, "Column to sort by.", panel=_DATA)
+    options: Options = setting(
+        {}, "More for loading the data, such as missing=drop; repeatable.", option="option", panel=_DATA
+    )
+    scaling: Annotated[str, one_of("ofediq.streams.scaling:Scaling")] = setting(
+        "auto", "Features: auto, none, minmax, standard or authors.", panel=_DATA
+    )
+    clients: Clients | None = setting(
+        None, "Number of clients.", shown="1000, or those of the file", panel=_DATA
+    )
+    steps: Steps | None = setting(
+        None, "Number of time steps.", shown="300, or those of the file", panel=_DATA
+    )
+    partition: Annotated[str, one_of("ofediq.streams:KINDS")] | None = setting(
+        None,
+        "Who sees what: random, passes, dirichlet, label, column or sequential.",
+        shown="random; passes for authors; column or sequential for a file with such columns",
+        panel=_DATA,
+    )
+    alpha: Positive = setting(0.5, "Concentration of dirichlet.", panel=_DATA)
+    labels: Annotated[int, limited(1, 10**6)] = setting(2, "Labels per client of label.", panel=_DATA)
+    methods: tuple[str, ...] = setting(
+        ("fedogd", "ofedavg", "fedomd", "ofediq"),
+        "Any of fedogd, ofedavg, fedomd, ofediq, ofedgrid, ogd, local, with commas.",
+        shown="the first four",
+        panel=_LEARNING,
+    )
+    budget: Fraction = setting(
+        0.01, "Allowed uplink bits as a fraction of FedOGD's, in (0, 1].", panel=_LEARNING
+    )
+    step_size: Positive = setting(0.01, "Learning rate.", panel=_LEARNING)
+    preset: Annotated[str, one_of("ofediq.methods:PRESETS")] = setting(
+        "paper",
+        "paper: descent, Bernoulli sampling, local steps; authors: Adam, fixed sampling, frozen weights.",
+        panel=_LEARNING,
+    )
+    server: Annotated[str, one_of("ofediq.methods:SERVERS")] | None = setting(
+        None,
+        "How the server moves the model: descend, adam, or coin (needs no step size).",
+        shown="the preset's",
+        panel=_LEARNING,
+    )
+    planner: Literal["paper", "exact"] = setting(
+        "paper", "OFedIQ's parameters: paper (Algorithm 3) or exact (the optimum).", panel=_LEARNING
+    )
+    model: Annotated[str, one_of("ofediq.models.catalog:NAMES")] = setting(
+        "auto", "auto, linear, softmax, mlp or cnn.", panel=_LEARNING
+    )
+    hidden: Sizes = setting((64, 64), "Layer sizes of the mlp.", panel=_LEARNING)
+    seeds: Annotated[int, limited(1, 10**6)] = setting(1, "Number of seeds.", panel=_LEARNING)
+    seed: Seed = setting(0, "The first seed.", panel=_LEARNING)
+    regret: bool | None = setting(
+        None, "Measure the regret.", shown="if the model is convex", panel=_LEARNING
+    )
+    devices: Annotated[int, limited(1, 4096)] = setting(1, "Devices to split the clients over.")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._decide()
         self._check_source()
-        self._check_methods()
-        require_fraction("budget", self.budget)
-        require_positive("step_size", self.step_size)
-        require_positive("alpha", self.alpha)
-        for name in ("clients", "steps"):
-            if getattr(self, name) is not None:
-                require_integer(name, getattr(self, name), 1)
-        for name in ("seeds", "labels", "devices"):
-            require_integer(name, getattr(self, name), 1)
-        require_integer("seed", self.seed, 0, _LAST_SEED + 1 - self.seeds)
-        for size in self.hidden:
-            require_integer("hidden", size, 1)
-        choices = {"preset": PRESETS, "model": _MODELS, "scaling": _SCALINGS, "planner": _PLANNERS}
-        for name, allowed in {**choices, "partition": KINDS}.items():
-            require_choice(name, getattr(self, name), allowed)
-        if self.server is not None:
-            require_choice("server", self.server, SERVERS)
+        require(len(self.methods) > 0, "methods", "must name at least one method", self.methods)
+        for key in self.methods:
+            _require_method(key)
+        require(len(set(self.methods)) == len(self.methods), "methods", "must differ", ",".join(self.methods))
+        last = _LAST_SEED + 1 - self.seeds
+        require(self.seed <= last, "seed", f"must be an integer from 0 to {last}", self.seed)
 
     @property
     def name(self) -> str:
@@ -132,18 +146,14 @@ class Config:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Config:
         """The inverse of `to_dict`; what is missing gets its default."""
-        known = {one.name for one in fields(cls)}
-        for name in plain:
-            require(name in known, "config", f"must hold only {', '.join(sorted(known))}", name)
-        listed = {name: _tuple(name, plain[name]) for name in ("methods", "hidden") if name in plain}
-        return cls(**{**plain, **listed})
+        return cls(**from_table(cls, plain, ""))
 
     @classmethod
     def read(cls, path: str | Path) -> Config:
         """The configuration in a JSON file: a run's config.json or summary.json, or the bare choices."""
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             why = getattr(error, "strerror", None) or error
             raise DataError(f"`config` must be a readable JSON file, got {str(path)!r} ({why})") from None
         if not isinstance(content, dict) or not isinstance(content.get("config", {}), dict):
@@ -180,7 +190,6 @@ class Config:
 
     def _check_source(self) -> None:
         if self.data is None:
-            require_choice("dataset", str(self.dataset), NAMES)
             for name in ("target", "client_column", "time_column"):
                 require(getattr(self, name) is None, name, "needs `data`, a file", getattr(self, name))
             return
@@ -191,14 +200,8 @@ class Config:
         if self.target is None:
             raise InputError("`target` must name the column of `data` to predict, got nothing")
 
-    def _check_methods(self) -> None:
-        require(len(self.methods) > 0, "methods", "must name at least one method", self.methods)
-        for key in self.methods:
-            require_choice("methods", key, KEYS)
-        require(len(set(self.methods)) == len(self.methods), "methods", "must differ", ",".join(self.methods))
 
+def _require_method(key: str) -> None:
+    from ofediq.methods import KEYS
 
-def _tuple(name: str, value: Any) -> tuple[Any, ...]:
-    listed = isinstance(value, Sequence) and not isinstance(value, str)
-    require(listed, name, "must be a list", value)
-    return tuple(value)
+    require_choice("methods", key, KEYS)

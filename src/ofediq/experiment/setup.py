@@ -106,7 +106,7 @@ def _expected_share(method: Method, model: Model, clients: int) -> float:
 def _load(config: Config) -> Dataset:
     scaling = cast(Any, config.scaling)  # checked by the configuration, and again by the loaders
     if config.data is None:
-        return load(str(config.dataset), scaling, **config.options)
+        return load(str(config.dataset), scaling, **cast(Any, config.options))
     options = _known_options(load_file, config.options, ("features", "task", "scaling_fit", "missing"))
     if isinstance(options.get("features"), str):
         options["features"] = options["features"].split(",")

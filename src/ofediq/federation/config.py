@@ -15,7 +15,7 @@ from ofediq.federation.network.link import Broker
 from ofediq.federation.protocol.rules import Rules
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.methods import Method, at_budget, server_rule, with_server
-from ofediq.tracking import KINDS
+from ofediq.tracking import TrackerChoice
 
 T = TypeVar("T")
 
@@ -65,17 +65,6 @@ class PageChoice:
     host: str = "127.0.0.1"
     port: int = 8321
     token: str | None = None
-
-
-@dataclass(frozen=True)
-class TrackerChoice:
-    """`[tracker]`: an experiment tracker that follows the rounds."""
-
-    kind: str = "none"
-    folder: str | None = None
-
-    def __post_init__(self) -> None:
-        require_choice("kind", self.kind, KINDS)
 
 
 @dataclass(frozen=True)

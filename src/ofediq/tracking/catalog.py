@@ -5,15 +5,36 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 from ofediq.errors import require_choice
+from ofediq.settings import Settings, setting
 from ofediq.tracking.base import Nothing, Tracker
 from ofediq.tracking.safe import SafeTracker
 
-KINDS = ("none", "tensorboard", "mlflow")
+Kind = Literal["none", "tensorboard", "mlflow"]
+KINDS: tuple[str, ...] = get_args(Kind)
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TrackerChoice(Settings):
+    """Which tracker, and where: `[tracker]` of federation.toml, and options of `ofediq run` and `serve`."""
+
+    kind: Kind = setting(
+        "none",
+        "Also give the curves to an experiment tracker: tensorboard or mlflow.",
+        option="tracker",
+    )
+    folder: str | None = setting(
+        None,
+        "Where it keeps them; for mlflow also the address of a server.",
+        shown="runs/tensorboard, runs/mlflow",
+        option="tracker_folder",
+    )
 
 
 def tracker(

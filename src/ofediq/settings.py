@@ -1,0 +1,295 @@
+"""What a user may choose, declared once.
+
+A frozen dataclass that derives from `Settings` says for each field its type with range or choices, its default and
+one line of documentation. Values given in Python, in a file or on the command line are all checked against the same
+declaration, nothing is converted silently ("5" and true are no numbers), and what is wrong is one sentence.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, field, fields
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta, inspect
+
+from ofediq.errors import InputError
+
+Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+Fraction = Annotated[float, Meta(gt=0, le=1)]
+Positive = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
+NonNegative = Annotated[float, Meta(ge=0, le=sys.float_info.max)]
+Seed = Annotated[int, Meta(ge=0, le=2**32 - 1)]
+FilePath = Annotated[
+    str,
+    Meta(
+        pattern=r"\A[^\0]{1,4096}\Z", extra={"rule": "be a path of a file", "plural": "paths", "path": True}
+    ),
+]
+
+_FORMS = {
+    inspect.IntType: "integer",
+    inspect.FloatType: "number",
+    inspect.BoolType: "flag",
+    inspect.DictType: "table",
+}
+
+
+def limited(low: int, high: int) -> Meta:
+    """Integers from `low` to `high`, for `Annotated[int, ..]`."""
+    return Meta(ge=low, le=high)
+
+
+def one_of(address: str) -> Meta:
+    """The choices of a room, for `Annotated[str, ..]`: looked up when a value is checked, so that nothing is loaded.
+
+    Args:
+        address: `module:name` of a tuple of texts, or of a `Literal`.
+    """
+    return Meta(extra={"choices": address})
+
+
+class Note(NamedTuple):
+    """What a declaration says beside type and default.
+
+    Attributes:
+        doc: one line for people.
+        shown: the default in words, where it depends on other choices.
+        panel: the part of a help page.
+        option: name on the command line, if it differs.
+        key: name in a file, if it differs.
+        table: table of a file, where one class covers several.
+    """
+
+    doc: str
+    shown: str | None = None
+    panel: str | None = None
+    option: str | None = None
+    key: str | None = None
+    table: str | None = None
+
+
+def setting(
+    default: Any,
+    doc: str,
+    *,
+    shown: str | None = None,
+    panel: str | None = None,
+    option: str | None = None,
+    key: str | None = None,
+    table: str | None = None,
+) -> Any:
+    """A field of `Settings`: its default, one line of documentation, and what `Note` holds."""
+    metadata = {"note": Note(doc, shown, panel, option, key, table)}
+    if isinstance(default, dict):
+        return field(default_factory=lambda: dict(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+class Declared(NamedTuple):
+    """One field as declared: name, type, default (`MISSING` if it must be given) and note."""
+
+    name: str
+    kind: Any
+    default: Any
+    note: Note
+
+    @property
+    def key(self) -> str:
+        """Its name in a file."""
+        return self.note.key or self.name
+
+
+class Settings:
+    """Base of frozen dataclasses whose fields are checked against their declaration when one is made.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Pace(Settings):
+    ...     interval: Positive = setting(1.0, "Seconds between openings.")
+    >>> Pace(interval=2).interval
+    2.0
+    >>> Pace.from_table({"interval": "5"}, "rounds")
+    Traceback (most recent call last):
+    ofediq.errors.InputError: `interval` in [rounds] must be a finite number > 0, got '5'
+    >>> Pace.from_table({"intervall": 5}, "rounds")
+    Traceback (most recent call last):
+    ofediq.errors.InputError: `intervall` is not known in [rounds]: did you mean 'interval'?
+    """
+
+    def __post_init__(self) -> None:
+        for one in declared(type(self)):
+            object.__setattr__(self, one.name, checked(one.kind, getattr(self, one.name), one.name))
+
+    @classmethod
+    def from_table(cls, content: object, table: str) -> Self:
+        """Settings from one table of a file; the sentence about a mistake names table and key."""
+        return cls(**from_table(cls, content, table))
+
+
+def declared(kind: type[Any], table: str | None = None) -> tuple[Declared, ...]:
+    """The fields of a class in their order; with `table` those that belong to this table of a file."""
+    hints = get_type_hints(kind, include_extras=True)
+    found = (
+        Declared(one.name, hints[one.name], _default(one), one.metadata.get("note", Note("")))
+        for one in fields(kind)
+    )
+    return tuple(one for one in found if table is None or one.note.table in (None, table))
+
+
+def _default(one: Field[Any]) -> Any:
+    return one.default if one.default_factory is MISSING else one.default_factory()
+
+
+def from_table(kind: type[Any], content: object, table: str) -> dict[str, Any]:
+    """The arguments for `kind` in a table of a file, each one known, given where it must be, and checked.
+
+    Args:
+        kind: a dataclass whose fields are declared.
+        content: what the file holds.
+        table: the table's name; "" for the top of the file.
+    """
+    where = f" in [{table}]" if table else ""
+    if not isinstance(content, Mapping):
+        raise InputError(f"`{table or 'config'}` must be a table, got {shown(content)}")
+    known = declared(kind, table or None)
+    refuse_unknown(content, tuple(one.key for one in known), table)
+    for one in known:
+        if one.key not in content and one.default is MISSING:
+            raise InputError(f"`{one.key}`{where} must be given: it must {rule(one.kind)}")
+    return {
+        one.name: checked(one.kind, content[one.key], one.key, where) for one in known if one.key in content
+    }
+
+
+def refuse_unknown(content: Mapping[Any, Any], known: tuple[str, ...], table: str) -> None:
+    """Raise `InputError` for a key that is not known, with the one that was probably meant."""
+    for key in content:
+        if key not in known:
+            close = difflib.get_close_matches(str(key), known, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"it knows {', '.join(known)}"
+            raise InputError(
+                f"`{key}` is not known in {f'[{table}]' if table else 'the configuration'}: {hint}"
+            )
+
+
+def checked(kind: Any, value: Any, name: str, where: str = "") -> Any:
+    """`value` as the declared type `kind` has it, or `InputError` with name, rule and value.
+
+    >>> checked(tuple[str, ...], ["a", "b"], "roster")
+    ('a', 'b')
+    >>> checked(tuple[str, ...], "ab", "roster", " in [clients]")
+    Traceback (most recent call last):
+    ofediq.errors.InputError: `roster` in [clients] must be a list of texts, got 'ab'
+    """
+    plain = value.item() if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 else value
+    try:
+        found = msgspec.convert(plain, kind)
+    except msgspec.ValidationError:
+        found = MISSING
+    allowed = choices(kind)
+    if found is MISSING or (allowed and found is not None and found not in allowed):
+        raise InputError(f"`{name}`{where} must {rule(kind)}, got {shown(value)}")
+    return found
+
+
+def choices(kind: Any) -> tuple[str, ...]:
+    """What a value of this type may be one of; empty if it is not a choice."""
+    info, extra = _plain(inspect.type_info(kind))
+    if isinstance(info, inspect.LiteralType):
+        return next(
+            get_args(one) for one in (kind, *get_args(kind)) if get_origin(one) is Literal
+        )  # in their order
+    if "choices" not in extra:
+        return ()
+    module, _, name = extra["choices"].partition(":")
+    found = getattr(importlib.import_module(module), name)
+    return tuple(get_args(found) or found)
+
+
+def rule(kind: Any) -> str:
+    """What a value of a declared type must do, in words after "must".
+
+    >>> rule(Fraction), rule(Seed), rule(bool | None), rule(tuple[str, ...])
+    ('lie in (0, 1]', 'be an integer from 0 to 4294967295', 'be true or false', 'be a list of texts')
+    """
+    allowed = choices(kind)
+    if allowed:
+        return f"be one of {', '.join(allowed)}"
+    info, extra = _plain(inspect.type_info(kind))
+    if "rule" in extra:
+        return str(extra["rule"])
+    if isinstance(info, inspect.VarTupleType):
+        item, item_extra = _plain(info.item_type)
+        limit = "" if info.max_length is None else f"at most {info.max_length} "
+        return f"be a list of {limit}{item_extra.get('plural') or _plural(item)}"
+    return _rule(info)
+
+
+def shown(value: object) -> str:
+    """A value in a sentence: short, whatever it is.
+
+    >>> shown("5"), len(shown("long" * 100)) < 100
+    ("'5'", True)
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of thousands of digits
+        return f"{type(value).__name__} of many digits"
+    return text if len(text) <= 90 else f"{text[:87]}..."
+
+
+def form(kind: Any) -> str:
+    """What values of a declared type look like: integer, number, flag, text, path, table, integers or texts.
+
+    >>> form(Fraction), form(bool | None), form(tuple[str, ...] | None)
+    ('number', 'flag', 'texts')
+    """
+    info, extra = _plain(inspect.type_info(kind))
+    if isinstance(info, inspect.VarTupleType):
+        return f"{_FORMS.get(type(_plain(info.item_type)[0]), 'text')}s"
+    return "path" if extra.get("path") else _FORMS.get(type(info), "text")
+
+
+def _plain(info: inspect.Type) -> tuple[inspect.Type, dict[str, Any]]:
+    """A type without "or None", and what is noted about it."""
+    extra: dict[str, Any] = {}
+    while True:
+        if isinstance(info, inspect.Metadata):
+            extra, info = {**extra, **(info.extra or {})}, info.type
+        elif isinstance(info, inspect.UnionType):
+            others = [one for one in info.types if not isinstance(one, inspect.NoneType)]
+            if len(others) != 1:
+                return info, extra
+            info = others[0]
+        else:
+            return info, extra
+
+
+def _rule(info: inspect.Type) -> str:
+    if isinstance(info, inspect.IntType):
+        return f"be an integer{_range(info)}"
+    if isinstance(info, inspect.FloatType):
+        if info.le == 1:
+            return f"lie in {'[' if info.gt is None else '('}0, 1]"
+        return f"be a finite number{_range(info)}"
+    if isinstance(info, inspect.BoolType):
+        return "be true or false"
+    if isinstance(info, inspect.DictType):
+        return "be a table"
+    return "be a text"
+
+
+def _plural(info: inspect.Type) -> str:
+    return f"integers{_range(info)}" if isinstance(info, inspect.IntType) else "texts"
+
+
+def _range(info: inspect.IntType | inspect.FloatType) -> str:
+    low = f" >= {info.ge}" if info.ge is not None else f" > {info.gt}" if info.gt is not None else ""
+    if info.le is None or info.le == sys.float_info.max:
+        return "" if info.ge == -sys.float_info.max else low
+    return f" from {info.ge} to {info.le}" if info.ge is not None else f"{low} and <= {info.le}"
