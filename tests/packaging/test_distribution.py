@@ -61,8 +61,8 @@ def test_the_sdist_has_what_a_packager_needs(built: Path) -> None:
 
 def test_only_the_base_dependencies_are_there(clean: Clean) -> None:
     plain = {requirement.name for requirement in clean.requirements if requirement.marker is None}
-    assert plain == {"numpy", "constriction", "typer", "rich"}
-    assert clean.python("import numpy, constriction, typer, rich").returncode == 0
+    assert plain == {"numpy", "constriction", "msgspec", "typer", "rich"}
+    assert clean.python("import numpy, constriction, msgspec, typer, rich").returncode == 0
     for heavy in ("jax", "scipy", "pandas", "matplotlib", "sklearn", "aiomqtt", "starlette"):
         assert "ModuleNotFoundError" in clean.python(f"import {heavy}").stderr
 
