@@ -155,7 +155,7 @@ def test_a_broken_result_is_one_sentence(tmp_path: Path, whole: Outcome) -> None
     with pytest.raises(CheckpointError, match=r"^cannot read finished result "):
         load_result(tmp_path / "result.npz", result.method, result.model, result.stream, seed=0)
     with pytest.raises(CheckpointError, match=r"^cannot write "):
-        save_result(tmp_path / "nowhere" / "result.npz", result)
+        save_result(tmp_path / "result.npz" / "below.npz", result)
 
 
 def test_an_interruption_waits_for_the_check() -> None:

@@ -17,7 +17,7 @@ from ofediq.experiment.folder import Folder
 from ofediq.experiment.output import write_output
 from ofediq.experiment.runner import Listener, run
 from ofediq.experiment.setup import Experiment
-from ofediq.writing import save_json
+from ofediq.storage import save_json
 
 BUDGETS = (0.1, 0.01, 0.001, 0.0001)
 _FREE = ("fedogd", "ogd", "local")  # they do not depend on the budget

@@ -18,7 +18,7 @@ from typing import Any
 from ofediq import __version__
 from ofediq.errors import CheckpointError, InputError
 from ofediq.experiment.config import Config
-from ofediq.writing import save_json
+from ofediq.storage import save_json
 
 _FILES = ("config.json", "summary.json", "metrics.parquet", "figure.png", "regret.png")
 _STATE = "state"

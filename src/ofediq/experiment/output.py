@@ -10,7 +10,7 @@ from ofediq.experiment.config import Config
 from ofediq.experiment.folder import Folder
 from ofediq.experiment.runner import Outcome
 from ofediq.report import Comparison, draw_comparison, draw_regrets, summarize, write_metrics
-from ofediq.writing import save_json
+from ofediq.storage import save_json
 
 
 def write_output(config: Config, folder: Folder, outcome: Outcome) -> dict[str, Any]:

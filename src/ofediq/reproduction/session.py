@@ -18,7 +18,7 @@ from ofediq.reproduction.panels import PANELS, PRESETS, Scale, all_units
 from ofediq.reproduction.results import collect
 from ofediq.reproduction.store import Store
 from ofediq.reproduction.work import run_units
-from ofediq.writing import save_json
+from ofediq.storage import save_json
 
 TARGETS = ("table1", *PANELS, "claims", "all")
 _CLAIMED = ("fig2", "fig3", *AT_99)

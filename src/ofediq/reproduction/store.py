@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.errors import InputError
+from ofediq.errors import CheckpointError
 from ofediq.reproduction.units import Data, Unit
-from ofediq.writing import replaced
+from ofediq.storage import Format
 
 Curve = npt.NDArray[np.float64]
 _ARRAYS = ("curve", "loss", "senders", "bits_formula", "bits_wire")
-# Everything np.load raises for a file that is not a whole archive.
-_BROKEN = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
+_KEPT = Format("part of a reproduction", 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,30 +68,31 @@ class Store:
 
     def save(self, unit: Unit, record: Record) -> None:
         """Keep a finished unit, in one move."""
-        meta = {"identity": dict(unit.identity), "seconds": record.seconds, "seed": record.seed}
-        self._write(self.path(unit), meta, {name: getattr(record, name) for name in _ARRAYS})
+        meta = {"seconds": record.seconds, "seed": record.seed}
+        arrays = {name: getattr(record, name) for name in _ARRAYS}
+        _KEPT.write(self.path(unit), arrays, identity=unit.identity, meta=meta, compress=True)
         self.checkpoint(unit).unlink(missing_ok=True)
 
     def load(self, unit: Unit) -> Record | None:
         """The finished unit, or None if it is not here, not whole, or that of another run."""
-        found = _read(self.path(unit))
-        if found is None:
+        try:
+            stored = _KEPT.read(self.path(unit), identity=unit.identity)
+            curves = {name: stored.array(name) for name in _ARRAYS}
+        except CheckpointError:
             return None
-        meta, arrays = found
-        if meta.get("identity") != json.loads(json.dumps(dict(unit.identity))):
-            return None
-        if not set(_ARRAYS) <= arrays.keys():
-            return None
-        curves = {name: arrays[name] for name in _ARRAYS}
-        return Record(**curves, seconds=meta["seconds"], seed=meta["seed"])
+        return Record(**curves, seconds=stored.meta["seconds"], seed=stored.meta["seed"])
 
     def save_arrays(self, name: str, meta: Mapping[str, Any], arrays: Mapping[str, Curve]) -> None:
         """Keep other numbers under a name of their own."""
-        self._write(self.folder / f"{name}.npz", meta, arrays)
+        _KEPT.write(self.folder / f"{name}.npz", arrays, identity={}, meta=meta, compress=True)
 
     def load_arrays(self, name: str) -> tuple[dict[str, Any], dict[str, Curve]] | None:
         """What `save_arrays` kept, or None."""
-        return _read(self.folder / f"{name}.npz")
+        try:
+            stored = _KEPT.read(self.folder / f"{name}.npz")
+        except CheckpointError:
+            return None
+        return stored.meta, stored.arrays
 
     def save_naive(self, data: Data, curves: Mapping[str, Curve]) -> None:
         """Keep the naive references of a stream."""
@@ -104,23 +102,3 @@ class Store:
         """The naive references of a stream, if they were computed."""
         found = self.load_arrays(f"naive-{data.name}")
         return None if found is None else found[1]
-
-    def _write(self, path: Path, meta: Mapping[str, Any], arrays: Mapping[str, Curve]) -> None:
-        kept: dict[str, Any] = {"meta": np.asarray(json.dumps(meta)), **arrays}
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with replaced(path) as file:
-                np.savez_compressed(file, **kept)
-        except OSError as error:
-            raise InputError(
-                f"`out` must be writable, got {str(path.parent)!r} ({error.strerror or error})"
-            ) from None
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Curve]] | None:
-    try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            meta: dict[str, Any] = json.loads(str(file["meta"]))
-            return meta, {name: file[name] for name in file.files if name != "meta"}
-    except _BROKEN:
-        return None

@@ -8,6 +8,7 @@ a server that is restarted opens the round of its last saved state again, and th
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from ofediq.federation.protocol.task import ModelSpec, Task
 from ofediq.methods import Method
 from ofediq.methods.participation import NormProportional
 from ofediq.models import Model
+from ofediq.storage import leaves
 
 PATIENCE = 3
 """After so many due rounds in a row without a word a client is not waited for, until it is heard again."""
@@ -358,8 +360,7 @@ class Coordinator:
             epoch=self.epoch,
             step=self.step,
             params=self.params,
-            server=self._state,
-            signal=self._signal,
+            arrays=leaves({"server": self._state, "signal": self._signal}),
             numbers=dict(self._numbers),
             norms=tuple(self._guard.norms),
             record=self.monitor.export(),
@@ -368,7 +369,7 @@ class Coordinator:
     def _identity(self) -> dict[str, Any]:
         return {
             "federation": self.federation,
-            "task": self.task.encode().decode(),
+            "task": json.loads(self.task.encode()),
             "server": self.method.describe()["server"],
         }
 

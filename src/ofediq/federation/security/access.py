@@ -17,7 +17,8 @@ from pathlib import Path, PurePosixPath
 
 from ofediq.errors import InputError, require, require_integer
 from ofediq.federation.names import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, require_name
-from ofediq.federation.security.files import replace_file
+from ofediq.federation.security.files import writable
+from ofediq.storage import save_bytes
 
 CONFIGURATION_FILE = "mosquitto.conf"
 ACCESS_FILE = "access.acl"
@@ -163,5 +164,6 @@ def write_settings(folder: str | Path, settings: BrokerSettings) -> tuple[Path, 
         )
     texts = {CONFIGURATION_FILE: settings.configuration(), ACCESS_FILE: settings.access()}
     for name, text in texts.items():
-        replace_file(home / name, text.encode())
+        with writable(home):
+            save_bytes(home / name, text.encode(), mode=0o644)
     return home / CONFIGURATION_FILE, home / ACCESS_FILE

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from ofediq.errors import InputError, require, require_choice
 from ofediq.federation.names import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, require_name
-from ofediq.federation.security.files import replace_file, store_folder
+from ofediq.federation.security.files import store_folder, writable
 from ofediq.federation.security.signing import (
     Authority,
     Subject,
@@ -33,6 +33,7 @@ from ofediq.federation.security.signing import (
     signed,
     subject_of,
 )
+from ofediq.storage import save_bytes
 
 Kind = Literal["authority", "broker", "server", "client"]
 
@@ -159,13 +160,13 @@ def renew(
         new = self_signed(authority.key, subject_of(old), period, now)
         authority = Authority(new, authority.key)
         for other in Path(folder).glob(f"[!.]*/{AUTHORITY_FILE}"):
-            replace_file(other, _pem(new))
+            _exchange(other, new)
     else:
         period = CERTIFICATE_DAYS if days is None else days
         key = cast(ec.EllipticCurvePublicKey, old.public_key())
         new = signed(authority, key, subject_of(old), period, now)
-        replace_file(home / AUTHORITY_FILE, _pem(authority.certificate))  # it may be a new one
-    replace_file(home / CERTIFICATE_FILE, _pem(new))
+        _exchange(home / AUTHORITY_FILE, authority.certificate)  # it may be a new one
+    _exchange(home / CERTIFICATE_FILE, new)
     return _facts(home, new, authority.certificate)
 
 
@@ -217,6 +218,11 @@ def _read_certificate(home: Path) -> x509.Certificate:
     if subject_of(certificate).kind not in get_args(Kind):
         raise InputError(f"the certificate {path} was not made by `ofediq certs`")
     return certificate
+
+
+def _exchange(path: Path, certificate: x509.Certificate) -> None:
+    with writable(path.parent):
+        save_bytes(path, _pem(certificate), mode=0o644)
 
 
 def _facts(home: Path, certificate: x509.Certificate, authority: x509.Certificate) -> Certificate:

@@ -1,8 +1,7 @@
-"""Files that appear whole or not at all, and secrets that nobody else may read at any moment."""
+"""Folders that appear whole or not at all, with secrets that nobody else may read at any moment."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -10,24 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ofediq.errors import InputError
-
-
-def replace_file(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Write `content` to `path` in one move; the permissions are `mode`, less what the umask forbids.
-
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     replace_file(Path(folder) / "key.pem", b"secret", 0o600)
-    ...     oct((Path(folder) / "key.pem").stat().st_mode & 0o777)
-    '0o600'
-    """
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    with writable(path.parent):
-        try:
-            _write(partial, content, mode)
-            os.replace(partial, path)
-        except OSError:
-            partial.unlink(missing_ok=True)
-            raise
+from ofediq.storage import save_bytes, sync_folder
 
 
 def store_folder(home: Path, public: Mapping[str, bytes], secret: Mapping[str, bytes]) -> None:
@@ -40,10 +22,11 @@ def store_folder(home: Path, public: Mapping[str, bytes], secret: Mapping[str, b
         beside = Path(tempfile.mkdtemp(prefix=f".{home.name}-", dir=home.parent))
         try:
             for name, content in public.items():
-                _write(beside / name, content, 0o644)
+                save_bytes(beside / name, content, mode=0o644)
             for name, content in secret.items():
-                _write(beside / name, content, 0o600)
+                save_bytes(beside / name, content, mode=0o600)
             _swap(beside, home)
+            sync_folder(home.parent)
         except OSError:
             shutil.rmtree(beside, ignore_errors=True)
             raise
@@ -71,12 +54,3 @@ def _swap(beside: Path, home: Path) -> None:
     home.rename(old)
     beside.rename(home)
     shutil.rmtree(old)
-
-
-def _write(path: Path, content: bytes, mode: int) -> None:
-    # The permissions are there from the first moment: a chmod afterwards would come too late for a quick reader.
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(descriptor)

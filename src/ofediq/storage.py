@@ -1,0 +1,351 @@
+"""Files that are whole or not there at all, and one kind of file for arrays that must outlive their process.
+
+`replaced` (with `save_bytes` and `save_json` on top) is the one way to write a file: an interrupted or failed write
+leaves the previous file as it was. `Format` is the one way to keep states: an `.npz` archive with the arrays by
+their path in nested tuples and dicts, and a `meta.json` that says what they belong to.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import secrets
+import sys
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from ofediq.errors import CheckpointError
+
+Arrays = dict[str, npt.NDArray[Any]]
+_META = "meta.json"
+# Everything that zipfile, zlib, json and numpy raise for a file that is not a whole archive of plain arrays.
+_BROKEN = (OSError, ValueError, KeyError, EOFError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
+
+
+@contextmanager
+def replaced(path: Path, *, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """A file beside `path` to write to; it takes the place of `path` in one move when the block ends well.
+
+    It is on the disk by then, and so is its name: a machine that loses power finds the old file or the new one.
+    A failure removes what was written; what a killed process left is removed by the next write to `path`.
+    What the system refuses is raised as `OSError`.
+
+    Args:
+        path: the file.
+        mode: its permissions from the first moment, less what the umask forbids.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with replaced(Path(folder) / "state", mode=0o600) as file:
+    ...         _ = file.write(b"whole")
+    ...     (Path(folder) / "state").read_bytes(), os.listdir(folder)
+    (b'whole', ['state'])
+    """
+    _sweep(path)
+    partial, file = _partial(path, mode)
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(partial, path)  # still locked: nobody may take it for a leftover
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def save_bytes(path: Path, content: bytes, *, mode: int = 0o666) -> None:
+    """Write `content` to `path`, in one move."""
+    with replaced(path, mode=mode) as file:
+        file.write(content)
+
+
+def save_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write `content` to `path`, in one move."""
+    save_bytes(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+
+
+def sync_folder(folder: Path) -> None:
+    """Put the names in `folder` on the disk, where the system can."""
+    with suppress(OSError):  # some systems do not open folders, some file systems do not sync them
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file with arrays, what they belong to, and anything else that is JSON.
+
+    Args:
+        name: what such a file is, for sentences.
+        number: of the present form; files of another one are refused.
+
+    >>> import tempfile
+    >>> notes = Format("notebook", 1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "notes.npz"
+    ...     notes.write(path, {"state": (np.zeros(2), {"count": 3})}, identity={"seed": 0}, meta={"step": 7})
+    ...     found = notes.read(path, identity={"seed": 0})
+    ...     found.meta, found.tree("state", like=(np.zeros(2), {"count": 0}))
+    ({'step': 7}, (array([0., 0.]), {'count': array(3)}))
+    """
+
+    name: str
+    number: int
+
+    def write(
+        self,
+        path: Path,
+        tree: Mapping[str, Any],
+        *,
+        identity: Mapping[str, Any],
+        meta: Mapping[str, Any] | None = None,
+        compress: bool = False,
+    ) -> None:
+        """Replace `path` by a file with these arrays, or raise `CheckpointError`.
+
+        Args:
+            path: the file; its folder is made where it is missing.
+            tree: arrays and numbers by name, or tuples, NamedTuples, lists, dicts and dataclasses of them.
+            identity: what the file belongs to.
+            meta: more that is kept with the arrays.
+            compress: whether to spend time on a smaller file.
+        """
+        about = {"kind": self.name, "format": self.number, "identity": identity, "meta": meta or {}}
+        try:
+            arrays = leaves(tree)
+            text = json.dumps(about)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replaced(path) as file:
+                _pack(file, text, arrays, zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED)
+        except (OSError, TypeError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise CheckpointError(f"cannot write {self.name} {path}: {reason}") from error
+
+    def read(self, path: Path, *, identity: Mapping[str, Any] | None = None) -> Stored:
+        """What `path` holds, or `CheckpointError`.
+
+        Args:
+            path: a file that `write` made.
+            identity: what it must belong to; None to look at it later with `Stored.require`.
+        """
+        try:
+            with zipfile.ZipFile(path) as archive:
+                about = json.loads(archive.read(_META))
+                if (about["kind"], about["format"]) != (self.name, self.number):
+                    found = f"{about['kind']} {about['format']}"
+                    raise ValueError(f"format {found}, this version reads {self.name} {self.number}")
+                names = [name for name in archive.namelist() if name != _META]
+                arrays = {name.removesuffix(".npy"): _unpack(archive, name) for name in names}
+            stored = Stored(f"{self.name} {path}", dict(about["meta"]), dict(about["identity"]), arrays)
+        except _BROKEN as error:
+            raise CheckpointError(f"cannot read {self.name} {path}: {error}") from error
+        if identity is not None:
+            stored.require(identity)
+        return stored
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """What was in a file.
+
+    Attributes:
+        source: the file, for sentences.
+        meta: what was kept with the arrays.
+        identity: what they belong to.
+        arrays: by path, such as "server/momentum/0".
+    """
+
+    source: str
+    meta: dict[str, Any]
+    identity: dict[str, Any]
+    arrays: Arrays = field(repr=False)
+
+    def require(self, identity: Mapping[str, Any]) -> None:
+        """Raise `CheckpointError` with the first difference unless this belongs to `identity`.
+
+        >>> Stored("notebook n.npz", {}, {"seed": 0, "rule": {"rate": 1}}, {}).require({"seed": 0, "rule": {}})
+        Traceback (most recent call last):
+        ofediq.errors.CheckpointError: notebook n.npz belongs to another run: its rule.rate is 1, not missing
+        """
+        found = _difference(self.identity, json.loads(json.dumps(identity)))
+        if found:
+            raise CheckpointError(f"{self.source} belongs to another run: its {found}")
+
+    def array(self, name: str) -> npt.NDArray[Any]:
+        """The array `name`, or `CheckpointError`."""
+        if name not in self.arrays:
+            raise CheckpointError(f"{self.source} does not hold {name}")
+        return self.arrays[name]
+
+    def tree(self, name: str, like: Any) -> Any:
+        """The arrays under `name` in the structure of `like`, with its types and shapes."""
+        wanted = leaves({name: like})
+        below = {path for path in self.arrays if path == name or path.startswith(f"{name}/")}
+        for path in sorted(below ^ wanted.keys()):
+            raise CheckpointError(
+                f"{self.source} does not fit: it has {'no ' if path in wanted else ''}{path}"
+            )
+        return _rebuild(like, name, self._fitted(wanted))
+
+    def _fitted(self, wanted: Arrays) -> Arrays:
+        fitted = {}
+        for path, like in wanted.items():
+            array = self.arrays[path]
+            if array.shape != like.shape:
+                sizes = f"{path} has shape {array.shape}, not {like.shape}"
+                raise CheckpointError(f"{self.source} does not fit: {sizes}")
+            # numpy's files know no types of other packages (bfloat16): they come back as plain bytes.
+            raw = array.dtype.kind == "V" and array.itemsize == like.itemsize
+            fitted[path] = array.view(like.dtype) if raw else array.astype(like.dtype)
+        return fitted
+
+
+def leaves(tree: Any) -> Arrays:
+    """The arrays in nested tuples, lists, dicts and dataclasses, by path; None and () have none.
+
+    >>> leaves({"server": ({"m": 1, "v": 2}, None), "step": 3}).keys()
+    dict_keys(['server/0/m', 'server/0/v', 'step'])
+    """
+    found: Arrays = {}
+    for path, leaf in _walk(tree, ""):
+        array = np.asarray(leaf)
+        if array.dtype.hasobject:
+            raise TypeError(f"{path} is a {type(leaf).__name__}, which is no array of numbers")
+        if path in found:
+            raise ValueError(f"two keys are both written {path}")
+        found[path] = array
+    return found
+
+
+def _parts(tree: Any) -> dict[Any, Any] | None:
+    """The named parts of a node; None for a leaf."""
+    if tree is None:
+        return {}
+    if isinstance(tree, Mapping):
+        return dict(tree)
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return dict(zip(tree._fields, tree, strict=True))
+    if isinstance(tree, (tuple, list)):
+        return dict(enumerate(tree))
+    if dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        return {one.name: getattr(tree, one.name) for one in dataclasses.fields(tree) if one.init}
+    return None
+
+
+def _below(path: str, key: Any) -> str:
+    return f"{path}/{key}" if path else str(key)
+
+
+def _walk(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
+    parts = _parts(tree)
+    if parts is None:
+        yield path, tree
+    for key, part in (parts or {}).items():
+        yield from _walk(part, _below(path, key))
+
+
+def _rebuild(like: Any, path: str, arrays: Arrays) -> Any:
+    parts = _parts(like)
+    if parts is None:
+        return arrays[path]
+    if like is None:
+        return None
+    built = {key: _rebuild(part, _below(path, key), arrays) for key, part in parts.items()}
+    if isinstance(like, Mapping):
+        return type(like)(built)  # type: ignore[call-arg]  # mappings are made from mappings
+    if isinstance(like, (tuple, list)) and not hasattr(like, "_fields"):
+        return type(like)(built.values())
+    return type(like)(**built)
+
+
+def _difference(found: Any, wanted: Any, path: str = "") -> str:
+    """The first difference of two JSON values, as "path is this, not that"; empty if there is none."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for key in dict.fromkeys([*wanted, *found]):
+            below = f"{path}.{key}" if path else key
+            text = _difference(found.get(key, ...), wanted.get(key, ...), below)
+            if text:
+                return text
+        return ""
+    return "" if found == wanted else f"{path} is {_short(found)}, not {_short(wanted)}"
+
+
+def _short(value: Any) -> str:
+    text = "missing" if value is ... else str(value)
+    return text if len(text) <= 80 else f"{text[:50]} ... {text[-25:]}"
+
+
+def _pack(file: BinaryIO, text: str, arrays: Arrays, compression: int) -> None:
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        archive.writestr(zipfile.ZipInfo(_META), text)
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, array, allow_pickle=False)
+
+
+def _unpack(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
+    with archive.open(name) as entry:
+        array: npt.NDArray[Any] = np.lib.format.read_array(entry, allow_pickle=False)
+        if entry.read(1):  # the checksum is compared at the end
+            raise ValueError(f"{name} goes on after its array")
+    return array
+
+
+def _lock(descriptor: int, *, wait: bool) -> bool:
+    """Lock a file, and say whether that worked.
+
+    A writer holds a lock on its temporary file, so that others can tell one at work from one that was killed: the
+    system lets go of it with the process. A process number could not: the next one in a container has it too.
+    """
+    if sys.platform == "win32":
+        return False
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # somebody else's, or a file system without locks
+        return False
+    return True
+
+
+def _partial(path: Path, mode: int) -> tuple[Path, BinaryIO]:
+    """A new temporary file for `path` that is ours."""
+    while True:
+        partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+        _lock(descriptor, wait=True)
+        if partial.exists():  # else another writer took it for a leftover before it was locked
+            return partial, os.fdopen(descriptor, "wb")
+        os.close(descriptor)
+
+
+def _sweep(path: Path) -> None:
+    """Remove what killed writers of `path` left behind."""
+    with suppress(OSError):
+        for name in os.listdir(path.parent):
+            if name.startswith(f".{path.name}.") and name.endswith(".partial"):
+                _sweep_one(path.with_name(name))
+
+
+def _sweep_one(partial: Path) -> None:
+    with suppress(OSError):  # gone meanwhile, or not ours to remove
+        descriptor = os.open(partial, os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0))
+        try:
+            if _lock(descriptor, wait=False):
+                partial.unlink()
+        finally:
+            os.close(descriptor)
