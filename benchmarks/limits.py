@@ -9,7 +9,7 @@ max-pooling alone faster than that product: the limits are those of the obvious 
 
 from __future__ import annotations
 
-import itertools
+import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks import fastest, table
 from ofediq.errors import InputError
-from ofediq.models import Cnn, Linear, Mlp, Model
+from ofediq.models import Model, Network
 
 SIDE = 2048  # of the matrices whose product tells the machine's speed
 STREAM = 2**26  # numbers in the array that is passed over: 256 MiB, more than any cache holds
@@ -57,23 +57,19 @@ class Work:
 
 
 def work(model: Model) -> Work:
-    """Of a built-in model. The backward pass has two products for one, except in the first layer.
+    """Of a stack of layers. The backward pass has two products for one, except in the first layer.
 
     >>> from ofediq import models
     >>> work(models.softmax(features=784, classes=10))
     Work(forward=15680.0, backward=15680.0)
     """
-    if isinstance(model, Cnn):
-        rows, columns = (model.height - 2) // 2, (model.width - 2) // 2
-        first = 2.0 * 4 * rows * columns * 9 * model.filters[0]
-        cells = ((rows - 2) // 2) * ((columns - 2) // 2)
-        second = 2.0 * 4 * cells * 9 * model.filters[0] * model.filters[1]
-        return _layers([first, second, 2.0 * cells * model.filters[1] * model.classes])
-    if isinstance(model, Mlp):
-        return _layers([2.0 * inputs * outputs for inputs, outputs in itertools.pairwise(model.sizes)])
-    if isinstance(model, Linear):
-        return _layers([2.0 * model.features * model.outputs])
-    raise InputError(f"`model` must be a built-in CNN, MLP or linear model, got {model.name!r}")
+    if not isinstance(model, Network):
+        raise InputError(f"`model` must be a stack of layers, got {model.name!r}")
+    products = []
+    for stage in model.stages:
+        positions = math.prod(stage.positions) if stage.kind == "conv" else 1
+        products.append(2.0 * positions * math.prod(stage.matrix))
+    return _layers(products)
 
 
 def bytes_per_step(load: Load, features: int, dim: int) -> float:

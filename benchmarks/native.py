@@ -21,9 +21,7 @@ from benchmarks import limits, table
 from benchmarks.limits import Load
 from ofediq import methods, models, streams
 from ofediq.methods import Method
-from ofediq.models import Model
-from ofediq.models.cnn import Cnn
-from ofediq.models.mlp import Mlp
+from ofediq.models import Model, Network
 from ofediq.simulation import simulate
 from ofediq.simulation.native import native_runner, native_status
 from ofediq.streams import Stream
@@ -84,15 +82,15 @@ def main() -> None:
         print(table(rows))
 
 
-def _stream(model: Cnn | Mlp) -> Stream:
+def _stream(model: Network) -> Stream:
     """Random samples, as sparse as handwritten digits where they are images."""
     rng = np.random.default_rng(0)
-    if isinstance(model, Cnn):
-        x = rng.random((4000, model.height, model.width), np.float32)
+    if model.convolves:
+        x = rng.random((4000, *model.shape), np.float32)
         x[x < 0.8] = 0
         data = streams.Dataset("images", x, rng.integers(0, 10, 4000).astype(np.int32), "classification", 10)
     else:
-        x = rng.standard_normal((4000, model.sizes[0])).astype(np.float32)
+        x = rng.standard_normal((4000, *model.shape)).astype(np.float32)
         data = streams.Dataset("rows", x, rng.standard_normal(4000).astype(np.float32), "regression")
     return Stream(data, rng.integers(0, 4000, (640, CLIENTS)).astype(np.int32))
 

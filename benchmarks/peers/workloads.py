@@ -11,7 +11,7 @@ from benchmarks.limits import Load
 from benchmarks.peers.scripts.task import Task, save
 from ofediq import methods, models, streams
 from ofediq.methods import Method
-from ofediq.models import Cnn, Mlp, Model
+from ofediq.models import Model, Network
 from ofediq.streams import Dataset, Stream
 from ofediq.theory import plan
 
@@ -149,8 +149,6 @@ def _few(data: Dataset) -> Dataset:
 
 
 def _sizes(model: Model, stream: Stream) -> tuple[int, ...]:
-    if isinstance(model, Cnn):
-        return (*model.filters, model.classes)
-    if isinstance(model, Mlp):
-        return model.sizes
-    return (int(np.prod(stream.x.shape[1:])), stream.classes or 1)
+    assert isinstance(model, Network)
+    units = tuple(stage.outputs[-1] for stage in model.stages)
+    return units if model.convolves else (int(np.prod(stream.x.shape[1:])), *units)

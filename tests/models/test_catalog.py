@@ -28,12 +28,14 @@ def test_settings_reach_the_model() -> None:
     assert build("mlp", (3,), "regression", hidden=(7,)).dim == 4 * 7 + 8
     assert build("softmax", (3,), "classification", 2, l2=0.5).describe()["l2"] == 0.5
     assert build("linear", (2, 3), "regression").dim == 7
+    assert build("dense 7, tanh, dense", (2, 3), "classification", 4, l2=0.5).dim == 7 * 7 + 8 * 4
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("tree", (3,), "regression"), "`model` must be one of auto, linear, softmax, mlp, cnn, got 'tree'"),
+        (("tree", (3,), "regression"), "`model` must be auto, .*, or layers like 'conv 32, .*', got 'tree'"),
+        (("conv 4 9x9, dense", (9, 9), "regression"), "`layers` must be words like .*, got 'conv 4 9x9'"),
         (
             ("softmax", (3,), "regression"),
             "`model` must be linear or mlp for a regression task, got 'softmax'",

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from ofediq.errors import InputError
-from ofediq.models import Cnn, cnn
+from ofediq.models import Network, cnn
 
 SIZES = [(9, 32), (9 * 32, 64)]  # 3x3 filters: inputs and outputs of the two convolutions
 
@@ -40,8 +40,8 @@ def loss(
     return -jax.nn.log_softmax(scores)[label]
 
 
-def images(model: Cnn, count: int = 3) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
-    x = np.random.default_rng(0).random((count, model.height, model.width)).astype(np.float32)
+def images(model: Network, count: int = 3) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int32]]:
+    x = np.random.default_rng(0).random((count, *model.shape)).astype(np.float32)
     return x, np.arange(count, dtype=np.int32)
 
 
@@ -50,10 +50,10 @@ def test_dimension_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize("model", [cnn(), cnn(11, 14, classes=3)], ids=["28x28", "odd sides"])
-def test_losses_and_gradients_are_those_of_jax(model: Cnn) -> None:
+def test_losses_and_gradients_are_those_of_jax(model: Network) -> None:
     x, y = images(model)
     params = model.initial(0)
-    one = jax.value_and_grad(partial(loss, classes=model.classes))
+    one = jax.value_and_grad(partial(loss, classes=model.outputs))
     losses, gradients = jax.jit(jax.vmap(one, (None, 0, 0)))(jnp.asarray(params), x, y)
     np.testing.assert_allclose(model.evaluate(params, x, y)[0], losses, rtol=1e-5)
     np.testing.assert_allclose(model.client_gradients(params, x, y), gradients, rtol=1e-3, atol=1e-6)

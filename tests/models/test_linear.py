@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofediq.models import Linear, linear, softmax
+from ofediq.models import Network, linear, softmax
 from tests.models.zoo import CLASSES, FEATURES, samples
 
 
@@ -18,7 +18,7 @@ def test_dimensions() -> None:
 
 
 @pytest.mark.parametrize("model", [linear(FEATURES), softmax(FEATURES, CLASSES)])
-def test_convex_models_start_at_zero_whatever_the_seed(model: Linear) -> None:
+def test_convex_models_start_at_zero_whatever_the_seed(model: Network) -> None:
     assert model.convex
     assert not model.initial(seed=7).any()
 
@@ -73,14 +73,16 @@ def test_huge_scores_neither_overflow_nor_vanish() -> None:
     apart=st.sampled_from([1e-3, 1.0, 10.0]),
 )
 def test_smoothness_bounds_how_fast_gradients_change(
-    model: Linear, seed: int, scale: float, apart: float
+    model: Network, seed: int, scale: float, apart: float
 ) -> None:
     rng = np.random.default_rng(seed)
     x, y = scale * rng.normal(size=(8, 3)), np.arange(8) % 4
     here = rng.normal(size=model.dim)
     there = here + apart * rng.normal(size=model.dim)
     changes = model.client_gradients(here, x, y) - model.client_gradients(there, x, y)
-    bound = model.smoothness(x.astype(np.float32)) * np.linalg.norm(here - there)
+    smoothness = model.smoothness(x.astype(np.float32))
+    assert smoothness is not None
+    bound = smoothness * np.linalg.norm(here - there)
     assert np.linalg.norm(changes, axis=1).max() <= bound * (1 + 1e-5)
 
 

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from ofediq.errors import InputError
-from ofediq.models import Mlp, mlp_classifier, mlp_regressor
+from ofediq.models import Network, mlp_classifier, mlp_regressor
 from tests.models.zoo import CLASSES, FEATURES, samples
 
 
-def layers(model: Mlp, params: jax.Array) -> list[tuple[jax.Array, jax.Array]]:
+def layers(model: Network, params: jax.Array) -> list[tuple[jax.Array, jax.Array]]:
     """Weights [i, o] and biases [o], layer after layer in the flat vector."""
     found, start = [], 0
-    for i, o in zip(model.sizes[:-1], model.sizes[1:], strict=True):
+    for stage in model.stages:
+        i, o = stage.matrix
         found.append(
             (params[start : start + i * o].reshape(i, o), params[start + i * o : start + (i + 1) * o])
         )
@@ -21,7 +22,7 @@ def layers(model: Mlp, params: jax.Array) -> list[tuple[jax.Array, jax.Array]]:
     return found
 
 
-def outputs(model: Mlp, params: jax.Array, x: jax.Array) -> jax.Array:
+def outputs(model: Network, params: jax.Array, x: jax.Array) -> jax.Array:
     (first, *others) = layers(model, params)
     hidden = x @ first[0] + first[1]
     for weights, bias in others:
@@ -39,7 +40,7 @@ def test_dimensions_as_in_the_notes() -> None:
 @pytest.mark.parametrize(
     "model", [mlp_classifier(FEATURES, CLASSES, (5, 4), l2=0.1), mlp_regressor(FEATURES, (5, 4), l2=0.1)]
 )
-def test_losses_and_gradients_are_those_of_jax(model: Mlp) -> None:
+def test_losses_and_gradients_are_those_of_jax(model: Network) -> None:
     def loss(params: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
         out = outputs(model, params, x)
         fit = -jax.nn.log_softmax(out)[y] if model.task == "classification" else (out[0] - y) ** 2

@@ -117,6 +117,17 @@ BUILT_IN: dict[str, Callable[[], Case]] = {
     "mlp-classifier": lambda: case(models.mlp_classifier(FEATURES, CLASSES, (5, 4), l2=0.1)),
     "mlp-regressor": lambda: case(models.mlp_regressor(FEATURES, (5,))),
     "cnn": lambda: case(models.cnn(11, 10, CLASSES), (11, 10), spread=0.03),
+    "network": lambda: case(
+        models.network(
+            "pool, conv 4 5x5 same unbiased, tanh, conv 3, pool, identity, dense 5, dense",
+            shape=(13, 14, 2),
+            task="classification",
+            classes=CLASSES,
+            l2=0.01,
+        ),
+        (13, 14, 2),
+        spread=0.1,
+    ),
 }
 
 ADAPTED: dict[str, Callable[[], Case]] = {

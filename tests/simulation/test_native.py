@@ -17,9 +17,7 @@ import pytest
 from ofediq import codec, methods, models
 from ofediq.errors import InputError
 from ofediq.methods import Method
-from ofediq.models import Model
-from ofediq.models.cnn import Cnn
-from ofediq.models.mlp import Mlp
+from ofediq.models import Model, Network
 from ofediq.randomness import Purpose, stream_key
 from ofediq.simulation import InterruptedRunError, Result, client_mesh, simulate
 from ofediq.simulation.native import library, native_runner, native_status, window
@@ -139,7 +137,9 @@ def test_resumed_run_equals_uninterrupted_one(
 @pytest.mark.parametrize("filters", [(16, 16), (48, 16), (16, 48), (64, 128)])
 @pytest.mark.parametrize("side", [(10, 10), (11, 17), (29, 12)])
 def test_convolutions_of_other_shapes(filters: tuple[int, int], side: tuple[int, int]) -> None:
-    assert_same_gradient(replace(models.cnn(*side, classes=5), filters=filters), side)
+    words = "conv {}, pool, conv {}, pool, dense".format(*filters)
+    model = models.network(words, shape=side, task="classification", classes=5)
+    assert_same_gradient(model, side)
 
 
 @needs_compiler
@@ -183,7 +183,6 @@ def test_quantizer_survives_zeros_and_huge_numbers() -> None:
         (METHODS["ofediq"], models.linear(2000, intercept=False)),
         (METHODS["ofediq"], models.softmax(14, 4)),
         (methods.fedogd(), MODELS["mlp-regressor"]),
-        (methods.fedogd(), replace(models.cnn(), filters=(12, 20))),
     ],
 )
 def test_what_the_kernels_do_not_know_runs_in_jax(method: Method, model: Model) -> None:
@@ -300,7 +299,7 @@ def assert_same_symbols(dim: int, levels: int) -> None:
         np.testing.assert_array_equal(received, message.dequantize())
 
 
-def assert_same_gradient(model: Cnn | Mlp, shape: tuple[int, ...]) -> None:
+def assert_same_gradient(model: Network, shape: tuple[int, ...]) -> None:
     """The sum of 21 gradients by the kernels and by the model's own NumPy code."""
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(21, *shape)).astype(np.float32), rng.integers(0, 5, 21).astype(np.int32)

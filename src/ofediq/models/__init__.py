@@ -1,19 +1,25 @@
-"""Models on flat parameter vectors: linear, softmax, mlp, cnn, and adapters for other frameworks."""
+"""Models on flat parameter vectors: linear, softmax, mlp, cnn, any stack of layers, and adapters for frameworks."""
 
 from ofediq.models.adapters import LossModel, TorchModel, from_equinox, from_flax, from_loss, from_torch
 from ofediq.models.base import LayeredModel, Model, Task
 from ofediq.models.catalog import build
-from ofediq.models.cnn import Cnn, cnn
-from ofediq.models.linear import Linear, linear, softmax
-from ofediq.models.mlp import Mlp, mlp_classifier, mlp_regressor
+from ofediq.models.cnn import cnn
+from ofediq.models.layers import Conv, Dense, Identity, Pool, Relu, Tanh
+from ofediq.models.linear import linear, softmax
+from ofediq.models.mlp import mlp_classifier, mlp_regressor
+from ofediq.models.network import Network, network
 
 __all__ = [
-    "Cnn",
+    "Conv",
+    "Dense",
+    "Identity",
     "LayeredModel",
-    "Linear",
     "LossModel",
-    "Mlp",
     "Model",
+    "Network",
+    "Pool",
+    "Relu",
+    "Tanh",
     "Task",
     "TorchModel",
     "build",
@@ -25,5 +31,6 @@ __all__ = [
     "linear",
     "mlp_classifier",
     "mlp_regressor",
+    "network",
     "softmax",
 ]

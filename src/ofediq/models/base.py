@@ -138,39 +138,3 @@ class LayeredModel(Model):
         losses = xp.log(total) - (shifted * hot).sum(-1)
         errors = (outputs.argmax(-1) != ys).astype(np.float32)
         return losses, errors, exponentials / total[..., None] - hot
-
-
-def dense(xs: Array, weights: Array, bias: Array) -> Array:
-    """A dense layer: `xs` [n, i]; `weights` [i, o] in common, or [n, i, o] with one matrix per sample."""
-    if weights.ndim == 2:
-        return xs @ weights + bias
-    return (xs[:, None, :] @ weights)[:, 0, :] + bias
-
-
-def dense_gradient(xs: Array, deltas: Array, each: bool) -> list[Array]:
-    """Gradients of a dense layer's weights and bias, flat: per sample if `each`, else summed."""
-    if each:
-        return [(xs[:, :, None] * deltas[:, None, :]).reshape(xs.shape[0], -1), deltas]
-    return [(xs.T @ deltas).reshape(-1), deltas.sum(0)]
-
-
-def unflatten(params: Array, shapes: list[tuple[int, int]]) -> list[tuple[Array, Array]]:
-    """The weight matrix [..., i, o] and bias [..., o] of each layer, views of a flat parameter vector [..., dim]."""
-    lead, layers, start = params.shape[:-1], [], 0
-    for fan_in, fan_out in shapes:
-        cut = start + fan_in * fan_out
-        weights = params[..., start:cut].reshape(*lead, fan_in, fan_out)
-        layers.append((weights, params[..., cut : cut + fan_out]))
-        start = cut + fan_out
-    return layers
-
-
-def flat_dim(shapes: list[tuple[int, int]]) -> int:
-    """The number of weights and biases in layers of these (inputs, outputs)."""
-    return sum((fan_in + 1) * fan_out for fan_in, fan_out in shapes)
-
-
-def glorot(rng: np.random.Generator, fan_in: int, fan_out: int, size: int) -> npt.NDArray[np.float32]:
-    """Glorot's uniform initialisation: U(-r, r) with r = sqrt(6 / (fan_in + fan_out))."""
-    limit = float(np.sqrt(6.0 / (fan_in + fan_out)))
-    return rng.uniform(-limit, limit, size).astype(np.float32)

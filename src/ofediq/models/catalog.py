@@ -5,13 +5,29 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ofediq.errors import InputError, require, require_choice
+from ofediq.errors import InputError, require
 from ofediq.models.base import Model, Task
 from ofediq.models.cnn import cnn
+from ofediq.models.layers import is_stack, parse
 from ofediq.models.linear import linear, softmax
 from ofediq.models.mlp import mlp_classifier, mlp_regressor
+from ofediq.models.network import network
 
 NAMES = ("auto", "linear", "softmax", "mlp", "cnn")
+
+
+def checked_name(name: str) -> str:
+    """`name`, if it is one of `NAMES` or layers in words.
+
+    >>> checked_name("conv 8, pool, dense 10")
+    'conv 8, pool, dense 10'
+    """
+    if is_stack(name):
+        parse(name)
+    elif name not in NAMES:
+        known = ", ".join(NAMES)
+        raise InputError(f"`model` must be {known}, or layers like 'conv 32, pool, dense 10', got {name!r}")
+    return name
 
 
 def build(
@@ -22,7 +38,7 @@ def build(
     hidden: tuple[int, ...] = (64, 64),
     l2: float | None = None,
 ) -> Model:
-    """The model called `name` for samples of this `shape` and `task`.
+    """The model called `name` for samples of this `shape` and `task`; layers in words make a `network`.
 
     `auto` is the paper's choice where it made one: the CNN for images of at least 28 x 28, softmax regression for
     smaller ones, the MLP with two hidden layers of 64 for everything else.
@@ -31,11 +47,15 @@ def build(
     34826
     >>> build("auto", (5,), "regression").dim
     4609
+    >>> build("conv 8, pool, dense 10", (28, 28), "classification", classes=10).dim
+    13610
     """
-    require_choice("model", name, NAMES)
+    checked_name(name)
     require(l2 is None or (math.isfinite(l2) and l2 >= 0), "l2", "must be a finite number >= 0", l2)
     features = math.prod(shape)
     penalty: Any = {} if l2 is None else {"l2": l2}
+    if is_stack(name):
+        return network(name, shape=shape, task=task, classes=classes, **penalty)
     if name == "auto":
         image = task == "classification" and len(shape) == 2
         name = ("cnn" if min(shape) >= 28 else "softmax") if image else "mlp"

@@ -242,7 +242,9 @@ def _step_size(case: Case, stream: Stream) -> float:
         factor=2 * case.theorem,  # Theorem 2 pays 4 where Theorem 1 pays 2
         **common,
     )
+    smoothness = model.smoothness(stream.x)
+    assert smoothness is not None  # the models here are convex
     limit = (ofediq_step_limit if case.theorem == 2 else ofedavg_step_limit)(
-        recipe.rate, smoothness=model.smoothness(stream.x), **common
+        recipe.rate, smoothness=smoothness, **common
     )
     return min(chosen, _SAFE * limit) if case.step == "covered" else chosen

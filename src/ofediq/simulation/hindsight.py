@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.errors import extra, require_positive
-from ofediq.models import Linear, Model
+from ofediq.models import Model, Network
 from ofediq.streams import Stream
 
 _CHUNK = 4096
@@ -56,7 +56,7 @@ def hindsight(
     require_positive("tolerance", tolerance)
     seen = stream.order[stream.order >= 0]
     weights = np.bincount(seen, minlength=len(stream.y)).astype(np.float64)
-    if model.convex and isinstance(model, Linear):
+    if _is_linear(model):
         params = _minimise(model, stream, weights, tolerance)
     else:
         params = _best_seen(model, stream, weights, start, passes).astype(np.float64)
@@ -70,7 +70,7 @@ def hindsight(
 
 
 def _minimise(
-    model: Linear, stream: Stream, weights: npt.NDArray[np.float64], tolerance: float
+    model: Network, stream: Stream, weights: npt.NDArray[np.float64], tolerance: float
 ) -> npt.NDArray[np.float64]:
     """The optimum of a convex model, in double precision."""
     if model.task == "regression":
@@ -96,12 +96,17 @@ def _minimise(
     return np.asarray(found.x, np.float64)
 
 
+def _is_linear(model: Model) -> TypeGuard[Network]:
+    """Whether it is one dense layer: these run in double precision, and have an optimum that can be found."""
+    return isinstance(model, Network) and model.convex
+
+
 def _least_squares(
-    model: Linear, stream: Stream, weights: npt.NDArray[np.float64]
+    model: Network, stream: Stream, weights: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
     """Normal equations with the penalty l2 / 2 ||w||^2 per sample; the pseudo-inverse where features depend."""
     x = stream.x.reshape(len(stream.x), -1).astype(np.float64)
-    design = np.hstack([x, np.ones((len(x), 1))]) if model.intercept else x
+    design = np.hstack([x, np.ones((len(x), 1))]) if model.stages[0].bias else x
     gram = 2 * (design.T * weights) @ design + model.l2 * weights.sum() * np.eye(design.shape[1])
     solution, *_ = np.linalg.lstsq(gram, 2 * design.T @ (weights * stream.y), rcond=None)
     return np.asarray(solution, np.float64)
@@ -152,7 +157,7 @@ def _at(
     model: Model, stream: Stream, weights: npt.NDArray[np.float64], params: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Loss and squared gradient norm of every sample, and the weighted sum of the gradients."""
-    if isinstance(model, Linear):  # in double precision
+    if _is_linear(model):  # in double precision
         at, size, gradients_of = params, _CHUNK, model.client_gradients
     else:
         at, size, gradients_of = params.astype(np.float32), model.chunk, jax.jit(model.client_gradients)

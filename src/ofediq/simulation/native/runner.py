@@ -17,9 +17,7 @@ from ofediq.methods.compress import Identity, Quantize
 from ofediq.methods.local import Hold, Ogd
 from ofediq.methods.mirror import Euclidean
 from ofediq.methods.server import Descend, ServerRule
-from ofediq.models import Model
-from ofediq.models.cnn import Cnn
-from ofediq.models.linear import Linear
+from ofediq.models import Model, Network
 from ofediq.simulation.native import library
 from ofediq.simulation.native.window import Kernels, Rules, load, supports
 from ofediq.simulation.topologies import Block, Carry, Feed, Records, Setting
@@ -39,7 +37,7 @@ def native_runner(method: Method, model: Model, mesh: Any) -> NativeRunner | Non
     layers is one large matrix product for each, which JAX does in half the time.
     """
     rules = _rules(method)
-    if method.sums_gradients and not isinstance(model, Cnn):
+    if method.sums_gradients and not (isinstance(model, Network) and model.convolves):
         return None
     return NativeRunner(rules, server_rule(method)) if rules is not None and ready(model, mesh) else None
 
@@ -48,7 +46,7 @@ def ready(model: Model, mesh: Any) -> bool:
     """Whether the kernels can run `model` here, and are worth it."""
     if mesh is not None or not supports(model) or jax.default_backend() != "cpu":
         return False
-    if isinstance(model, Linear) and model.dim < _SMALL:
+    if model.convex and model.dim < _SMALL:
         return False
     try:
         load()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 from ctypes import c_float, c_int32, c_int64, c_uint32, c_void_p
 from dataclasses import dataclass, field
@@ -14,10 +15,7 @@ import numpy.typing as npt
 from ofediq.codec import MAX_LEVELS
 from ofediq.codec.tables import magnitude_classes
 from ofediq.errors import InputError, require_integer
-from ofediq.models.base import LayeredModel
-from ofediq.models.cnn import Cnn
-from ofediq.models.linear import Linear
-from ofediq.models.mlp import Mlp
+from ofediq.models import Network
 from ofediq.simulation.native import library
 
 THREADS = "OFEDIQ_THREADS"
@@ -135,13 +133,13 @@ class Kernels:
     """The compiled window of one model, with the memory that it works in.
 
     Attributes:
-        model: a `Cnn`, `Mlp` or `Linear` that `supports` accepts.
+        model: a network that `supports` accepts.
         samples: float32 [n, ...].
         targets: int32 or float32 [n].
         threads: how many; the result does not depend on it.
     """
 
-    model: Cnn | Mlp | Linear
+    model: Network
     samples: npt.NDArray[np.float32]
     targets: npt.NDArray[Any]
     threads: int = field(default_factory=lambda: thread_count())
@@ -158,7 +156,10 @@ class Kernels:
                 f"`samples` must be {_features(self.model)} numbers each with one target, "
                 f"got {list(self.samples.shape)} and {list(self.targets.shape)}"
             )
-        self._shape = _shape(self.model)
+        shape = _shape(self.model)
+        if shape is None:
+            raise InputError(f"`model` must be one that the compiled kernels know, got {self.model.name!r}")
+        self._shape = shape
         self._spec = _spec(self.model, self._shape)
         self._scratch = np.empty(0, np.float32)
 
@@ -258,11 +259,7 @@ def supports(model: object) -> bool:
     >>> supports(models.softmax(64, 10)), supports(models.linear(64, intercept=False))
     (True, False)
     """
-    if type(model) is Cnn:
-        return all(filters % 16 == 0 for filters in model.filters) and min(model.height, model.width) >= 10
-    if type(model) is Linear:
-        return model.intercept
-    return type(model) is Mlp and len(model.sizes) <= 17
+    return isinstance(model, Network) and _shape(model) is not None
 
 
 def quantized(
@@ -300,24 +297,27 @@ def thread_count() -> int:
     return min(cores, _MOST_THREADS)
 
 
-def _shape(model: Cnn | Mlp | Linear) -> npt.NDArray[np.int32]:
-    if isinstance(model, Cnn):
-        return np.array([model.height, model.width, *model.filters, model.classes], np.int32)
-    return np.array(_sizes(model), np.int32)
+def _shape(model: Network) -> npt.NDArray[np.int32] | None:
+    """The sizes in C's order: height, width, filters and classes, or units of the dense layers; None if unknown."""
+    stages, units = model.stages, [stage.outputs[-1] for stage in model.stages]
+    usual = all(stage.bias and stage.activation == "relu" for stage in stages[:-1]) and stages[-1].bias
+    if not usual or stages[-1].activation != "identity" or model.places is not None:
+        return None
+    if all(stage.kind == "dense" for stage in stages):
+        return np.array([_features(model), *units], np.int32) if len(stages) <= 16 else None
+    pooled = [stage.kind == "conv" and stage.pooled and stage.size == 3 for stage in stages]
+    plain = all(not stage.margin for stage in stages) and len(model.shape) == 2 and len(stages) == 3
+    if not plain or pooled != [True, True, False] or any(filters % 16 for filters in units[:2]):
+        return None
+    return np.array([*model.shape, *units], np.int32)
 
 
-def _sizes(model: Mlp | Linear) -> tuple[int, ...]:
-    """Units of the dense layers; a linear model is one such layer."""
-    return (model.features, model.outputs) if isinstance(model, Linear) else model.sizes
+def _features(model: Network) -> int:
+    return math.prod(model.shape)
 
 
-def _features(model: Cnn | Mlp | Linear) -> int:
-    return model.height * model.width if isinstance(model, Cnn) else _sizes(model)[0]
-
-
-def _spec(model: LayeredModel, shape: npt.NDArray[np.int32]) -> _Model:
-    kind = 0 if isinstance(model, Cnn) else 1
-    return _Model(kind, len(shape), _at(shape), model.task == "regression", model.l2)
+def _spec(model: Network, shape: npt.NDArray[np.int32]) -> _Model:
+    return _Model(0 if model.convolves else 1, len(shape), _at(shape), model.task == "regression", model.l2)
 
 
 def _steering(steered: Steered | None, clients: int) -> _Steering:
