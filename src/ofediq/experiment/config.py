@@ -101,8 +101,8 @@ class Config(Settings):
     planner: Literal["paper", "exact"] = setting(
         "paper", "OFedIQ's parameters: paper (Algorithm 3) or exact (the optimum).", panel=_LEARNING
     )
-    model: Annotated[str, one_of("ofediq.models.catalog:NAMES")] = setting(
-        "auto", "auto, linear, softmax, mlp or cnn.", panel=_LEARNING
+    model: str = setting(
+        "auto", "auto, linear, softmax, mlp, cnn, or layers: 'conv 32, pool, dense 10'.", panel=_LEARNING
     )
     hidden: Sizes = setting((64, 64), "Layer sizes of the mlp.", panel=_LEARNING)
     seeds: Annotated[int, limited(1, 10**6)] = setting(1, "Number of seeds.", panel=_LEARNING)
