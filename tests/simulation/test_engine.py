@@ -188,6 +188,8 @@ def test_checkpoint_of_another_run_is_refused(digits: Stream, tmp_path: Path) ->
     simulate(OFEDIQ, digits, SOFTMAX, checkpoint=file, checkpoint_every=1)
     with pytest.raises(CheckpointError, match="its seed is 0, not 1"):
         simulate(OFEDIQ, digits, SOFTMAX, seed=1, checkpoint=file, resume=True)
+    with pytest.raises(CheckpointError, match="its initial is None, not"):
+        simulate(OFEDIQ, digits, SOFTMAX, initial=np.ones(650), checkpoint=file, resume=True)
     file.write_bytes(b"no archive")
     with pytest.raises(CheckpointError, match="cannot read checkpoint"):
         simulate(OFEDIQ, digits, SOFTMAX, checkpoint=file, resume=True)

@@ -2,6 +2,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from ofediq.theory import (
     ofediq_regret_bound,
     ofediq_step_limit,
     regret_bound,
+    regret_bound_curve,
     regret_constant,
 )
 
@@ -30,6 +32,25 @@ def test_theorem_1() -> None:
     step_size = 0.01
     expected = 3 * 2.0**2 / (2 * step_size) + step_size * 3 * 1000 * 0.5 / 0.2
     assert ofedavg_regret_bound(step_size, RATES, smoothness=1.0, **PROBLEM) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("extra", [{}, {"quantizer_variance": 0.7}, {"period": 4}])
+def test_bound_at_every_step_ends_at_the_theorem(extra: dict[str, Any]) -> None:
+    gradients = np.linspace(0.0, 3.0, 1000)
+    gradients *= 3 * 1000 * 0.5 / gradients.sum()  # K T sigma_diff^2
+    known = {"clients": 3, "smoothness": 1.0, **extra}
+    curve = regret_bound_curve(0.001, RATES, distance=2.0, gradients=gradients, **known)
+    theorem = ofediq_regret_bound if extra else ofedavg_regret_bound
+    last = theorem(0.001, RATES, smoothness=1.0, **PROBLEM, **extra)
+    assert curve[-1] == pytest.approx(last)
+    assert curve[0] == pytest.approx(3 * 2.0**2 / (2 * 0.001))  # nothing but the distance: no gradient yet
+    np.testing.assert_allclose(np.diff(curve), (last - curve[0]) * gradients[1:] / gradients.sum())
+
+
+def test_gradients_of_a_bound_are_checked() -> None:
+    for wrong in ([-1.0], [math.nan], [math.inf], [[1.0]], 1.0):
+        with pytest.raises(InputError, match="`gradients` must be one finite number >= 0 per step"):
+            regret_bound_curve(0.1, 1.0, distance=1.0, gradients=wrong, clients=2, smoothness=1.0)
 
 
 def test_theorem_2() -> None:

@@ -27,10 +27,15 @@ from ofediq.codec import (
 )
 from ofediq.errors import require_choice, require_integer
 from ofediq.randomness import Purpose, stream_key, uniform
+from ofediq.theory import quantizer_variance
 
 
 class Compressor(Protocol):
-    """From updates to what the server receives, with a count of bits."""
+    """From updates to what the server receives, with a count of bits.
+
+    A compressor that is unbiased may also offer `variance(dim)`: sigma_q^2 with E||Q(u) - u||^2 <= sigma_q^2 ||u||^2
+    for every update u of `dim` numbers. Without it no regret bound is claimed.
+    """
 
     @property
     def coding(self) -> Coding:
@@ -63,6 +68,10 @@ class Identity:
         """32 D."""
         return 32.0 * dim
 
+    def variance(self, dim: int) -> float:
+        """sigma_q^2 = 0: what arrives is what was sent."""
+        return 0.0
+
     def apply(
         self, updates: Array, seed: Array, step: Array, ids: Array, signal: Array = None
     ) -> tuple[Array, Array]:
@@ -93,6 +102,10 @@ class Quantize:
     def formula_bits(self, dim: int) -> float:
         """32 b + D (1 + log2(s + 1))."""
         return 32.0 * self.blocks + dim * (1.0 + float(np.log2(self.levels + 1)))
+
+    def variance(self, dim: int) -> float:
+        """sigma_q^2 of Assumption 3, as Definition 2 proves it."""
+        return quantizer_variance(self.levels, self.blocks, dim)
 
     def apply(
         self, updates: Array, seed: Array, step: Array, ids: Array, signal: Array = None

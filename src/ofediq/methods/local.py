@@ -17,7 +17,11 @@ from ofediq.methods.mirror import Euclidean, MirrorMap
 
 
 class LocalRule(Protocol):
-    """How a client's own model moves inside a window."""
+    """How a client's own model moves inside a window.
+
+    It may also offer `descent`, the step size eta of a rule that is g' = g - eta gradient and nothing else. Without
+    it no regret bound is claimed for windows of more than one step.
+    """
 
     @property
     def moves(self) -> bool:
@@ -34,6 +38,11 @@ class Ogd:
     step_size: float
     mirror: MirrorMap = field(default_factory=Euclidean)
     moves: bool = True
+
+    @property
+    def descent(self) -> float | None:
+        """eta, if the mirror map is Euclidean."""
+        return self.step_size if self.mirror == Euclidean() else None
 
     def step(self, params: Array, gradients: Array) -> Array:
         """One descent step."""

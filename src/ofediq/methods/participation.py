@@ -20,7 +20,11 @@ from ofediq.randomness import Purpose, stream_key, uniform, words
 
 
 class Participation(Protocol):
-    """Who sends, and with which probability."""
+    """Who sends, and with which probability.
+
+    It may also offer `independent`, true if every client sends with its rate whatever the others, other steps and the
+    updates are. Without it no regret bound is claimed.
+    """
 
     @property
     def everyone(self) -> bool:
@@ -38,6 +42,11 @@ class Bernoulli:
     """Client k sends with probability p_k, independently of the others and of other steps."""
 
     rate: float | tuple[float, ...]
+
+    @property
+    def independent(self) -> bool:
+        """True: as the theorems assume."""
+        return True
 
     @property
     def everyone(self) -> bool:

@@ -17,7 +17,11 @@ from ofediq.methods.mirror import Euclidean, MirrorMap
 
 
 class ServerRule(Protocol):
-    """From a model and a sum of updates to the next model."""
+    """From a model and a sum of updates to the next model.
+
+    It may also offer `descent`, the step size eta of a rule that is w' = w - eta/K total and nothing else. Without it
+    no regret bound is claimed.
+    """
 
     @property
     def name(self) -> str:
@@ -44,6 +48,11 @@ class Descend:
     def name(self) -> str:
         """Short name."""
         return "descend" if self.mirror.name == "euclidean" else f"descend-{self.mirror.name}"
+
+    @property
+    def descent(self) -> float | None:
+        """eta, if the mirror map is Euclidean."""
+        return self.step_size if self.mirror == Euclidean() else None
 
     def start(self, params: Array) -> Array:
         """The centre of the mirror map's domain where `params` lie outside."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,7 @@ class _Run:
     ids: Any
     carry: Carry
     blocks: list[Records]
+    initial: npt.NDArray[np.float32] | None = None
     done: int = 0
 
     @classmethod
@@ -145,7 +147,8 @@ class _Run:
         ids = place(np.arange(padded, dtype=np.int32), mesh, 0)
         carry = place(first_carry(method, jnp.asarray(params), stream.clients), mesh)
         run_block = _runner(method, model, mesh)
-        return cls(method, stream, model, seed, mesh, run_block, pool, ids, carry, [])
+        given = None if initial is None else params
+        return cls(method, stream, model, seed, mesh, run_block, pool, ids, carry, [], given)
 
     def advance(self) -> None:
         """Run one block."""
@@ -173,6 +176,9 @@ class _Run:
             "stream": self.stream.fingerprint(),
             "seed": self.seed,
             "devices": shares(self.mesh),
+            "initial": None
+            if self.initial is None
+            else blake2b(self.initial.tobytes(), digest_size=16).hexdigest(),
         }
 
     def result(self, started: float) -> Result:
@@ -210,6 +216,7 @@ class _Run:
             bits_downlink=broadcast[:steps],
             params=np.asarray(self.carry[0]),
             seconds=time.perf_counter() - started,
+            initial=self.initial,
         )
 
     def _block_windows(self) -> int:

@@ -29,6 +29,7 @@ class Comparator:
     Attributes:
         params: w*.
         losses: its loss at each step, summed over the clients present, [steps].
+        gradients: the squared norms of its gradients at each step, summed over the clients present, [steps].
         heterogeneity: sigma_diff^2 of Definition 1: mean squared norm of the gradients at w*.
         gradient_norm: norm of the gradient of the mean loss at w*; zero at an exact optimum.
         exact: whether w* was found to the tolerance; else it is the best model seen, an estimate.
@@ -36,6 +37,7 @@ class Comparator:
 
     params: npt.NDArray[np.float64]
     losses: npt.NDArray[np.float64]
+    gradients: npt.NDArray[np.float64]
     heterogeneity: float
     gradient_norm: float
     exact: bool
@@ -62,11 +64,9 @@ def hindsight(
         params = _best_seen(model, stream, weights, start, passes).astype(np.float64)
     losses, squared, gradient = _at(model, stream, weights, params)
     norm = float(np.linalg.norm(gradient) / weights.sum())
-    by_step = np.where(stream.order >= 0, losses[np.maximum(stream.order, 0)], 0.0).sum(1)
+    exact = bool(model.convex and norm <= 2 * tolerance)
     heterogeneity = float(weights @ squared / weights.sum())
-    return Comparator(
-        params, by_step, heterogeneity, norm, exact=bool(model.convex and norm <= 2 * tolerance)
-    )
+    return Comparator(params, _by_step(stream, losses), _by_step(stream, squared), heterogeneity, norm, exact)
 
 
 def _minimise(
@@ -168,6 +168,11 @@ def _at(
         squared.append((gradients * gradients).sum(1))
         total += weight @ gradients
     return np.concatenate(losses), np.concatenate(squared), total
+
+
+def _by_step(stream: Stream, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Sums over the clients present from one value per sample."""
+    return np.asarray(np.where(stream.present, values[stream.order], 0.0).sum(1))
 
 
 def _pieces(

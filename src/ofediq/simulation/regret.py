@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 from ofediq.errors import InputError
 from ofediq.methods import Method
-from ofediq.methods.compress import Quantize
-from ofediq.methods.participation import Bernoulli
-from ofediq.methods.server import Descend
 from ofediq.simulation.hindsight import Comparator, hindsight
-from ofediq.theory import ofedavg_regret_bound, ofediq_regret_bound, quantizer_variance
+from ofediq.theory import regret_bound_curve
 
 if TYPE_CHECKING:
     from ofediq.simulation.result import Result
+
+_PIECES = ("name", "local", "participation", "compress", "server", "period", "topology", "broadcast")
+"""The parts of a method that the theorems have a word for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,8 @@ class Regret:
 
     Attributes:
         curve: cumulative loss minus that of the comparator, [steps].
-        bound: Theorem 1's or 2's value at each step, or None where no theorem applies.
+        bound: Theorem 1's or 2's value at each step, or None where no theorem applies. It bounds the mean over the
+            draws of participation and quantiser; where nothing is drawn, the regret itself.
         reason: why there is no bound; empty if there is one.
         comparator: the best fixed model in hindsight (over all steps).
     """
@@ -48,55 +49,76 @@ def regret_of(result: Result, tolerance: float, comparator: Comparator | None = 
     if comparator is None:
         comparator = hindsight(result.model, result.stream, tolerance, start)
     curve = np.cumsum(result.loss - comparator.losses)
-    bound, reason = _bound(result, comparator)
+    try:
+        bound, reason = _bound(result, comparator), ""
+    except InputError as error:
+        bound, reason = None, str(error)
     return Regret(curve, bound, reason, comparator)
 
 
-def _bound(result: Result, comparator: Comparator) -> tuple[npt.NDArray[np.float64] | None, str]:
-    """The theorem that covers the run, at every step; or the reason why none does."""
-    method, model = result.method, result.model
-    beta = model.smoothness(result.stream.x)
-    reason = _uncovered(method, result)
-    if reason or beta is None:
-        return None, reason or "the smoothness of the model is not known"
-    assert isinstance(method.server, Descend)
-    steps = result.steps
-    rates = method.participation.rates(result.stream.clients).astype(float)
-    arguments: dict[str, Any] = {
-        "clients": result.stream.clients,
-        "steps": steps,
-        "optimum_norm": float(np.linalg.norm(comparator.params)),
-        "heterogeneity": comparator.heterogeneity,
-        "smoothness": beta,
-    }
-    try:
-        if isinstance(method.compress, Quantize) or method.period > 1:
-            variance = 0.0
-            if isinstance(method.compress, Quantize):
-                variance = quantizer_variance(method.compress.levels, method.compress.blocks, model.dim)
-            extra: dict[str, Any] = {"quantizer_variance": variance, "period": method.period}
-            last = ofediq_regret_bound(method.server.step_size, rates, **arguments, **extra)
-        else:
-            last = ofedavg_regret_bound(method.server.step_size, rates, **arguments)
-    except InputError as error:
-        return None, str(error)
-    # Both theorems are a + c T: the first term does not grow, the rest is linear in the number of steps.
-    first = result.stream.clients * arguments["optimum_norm"] ** 2 / (2 * method.server.step_size)
-    return first + (last - first) * np.arange(1, steps + 1) / steps, ""
+def _bound(result: Result, comparator: Comparator) -> npt.NDArray[np.float64]:
+    """The theorem that covers the run, at every step; or an `InputError` that says why none does.
 
-
-def _uncovered(method: Method, result: Result) -> str:
-    """Why the theorems do not cover this run; empty if they do."""
+    A client without a sample has the loss zero at that step, which is convex and smooth: gaps are covered.
+    """
     if not result.model.convex:
-        return "the model is not convex"
+        raise InputError("the model is not convex")
+    smoothness = result.model.smoothness(result.stream.x)
+    clients, method = result.stream.clients, result.method
+    step_size, variance = _terms(method, result.model.dim)
+    if smoothness is None:
+        raise InputError("the smoothness of the model is not known")
+    initial = result.model.initial(result.seed) if result.initial is None else result.initial
+    return regret_bound_curve(
+        step_size,
+        method.participation.rates(clients).astype(float),
+        distance=float(np.linalg.norm(initial - comparator.params)),
+        gradients=comparator.gradients,
+        clients=clients,
+        smoothness=smoothness,
+        quantizer_variance=variance,
+        period=method.period,
+    )
+
+
+def _terms(method: Method, dim: int) -> tuple[float, float]:
+    """eta and sigma_q^2 of a method that Theorem 1 or 2 covers; an `InputError` says why none does.
+
+    The pieces themselves say what the theorems need to know. One that does not say it is not covered, and neither is
+    a method with a part that the theorems have no word for.
+    """
     if method.topology != "federated":
-        return "the theorems speak of federated methods"
-    if not isinstance(method.server, Descend) or method.server.name != "descend":
-        return f"the theorems assume plain descent, not {method.server.name}"
-    if not isinstance(method.participation, Bernoulli):
-        return "the theorems assume independent participation"
-    if method.period > 1 and not method.local.moves:
-        return "the theorems assume local steps"
-    if not result.stream.complete:
-        return "the theorems assume that every client has a sample at every step"
-    return ""
+        raise InputError("the theorems speak of federated methods")
+    step_size: float | None = _claim(method.server, "descent", "apply")
+    if step_size is None:
+        raise InputError(f"the theorems assume plain descent, not {method.server.name}")
+    if not _claim(method.participation, "independent", "active"):
+        raise InputError("the theorems assume independent participation")
+    if not method.broadcast.exact:
+        raise InputError("the theorems assume that clients receive the whole model")
+    proven = _claim(method.compress, "variance", "apply")
+    variance: float | None = None if proven is None else proven(dim)
+    if variance is None:
+        name = type(method.compress).__name__
+        raise InputError(f"the theorems assume messages of proven mean and variance, not {name}")
+    local: float | None = _claim(method.local, "descent", "step")
+    if method.period > 1 and local != step_size:
+        found = type(method.local).__name__ if local is None else f"{local:g}"
+        raise InputError(
+            f"the theorems assume local steps of the server's step size {step_size:g}, not {found}"
+        )
+    for part in fields(method):
+        default = part.default_factory() if part.default_factory is not MISSING else part.default
+        if part.name not in _PIECES and getattr(method, part.name) != default:
+            raise InputError(f"the theorems do not speak of `{part.name}`")
+    return step_size, variance
+
+
+def _claim(piece: object, name: str, work: str) -> Any:
+    """What `piece` says of itself, unless a subclass has changed how it works and left the word of its parent."""
+    for kind in type(piece).__mro__:
+        if name in vars(kind):
+            return getattr(piece, name)
+        if work in vars(kind):
+            return None
+    return getattr(piece, name, None)

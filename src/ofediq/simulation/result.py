@@ -41,6 +41,7 @@ class Result:
         bits_downlink: bits of what the server broadcasts, counted once per broadcast, with 32 for a signal.
         params: the model after the last step ([clients, dim] if each client learnt alone).
         seconds: wall-clock time, compilation included.
+        initial: the parameters that it started from; None for the model's own, `model.initial(seed)`.
     """
 
     method: Method
@@ -56,6 +57,7 @@ class Result:
     bits_downlink: Curve
     params: npt.NDArray[np.float32]
     seconds: float
+    initial: npt.NDArray[np.float32] | None = None
 
     @property
     def name(self) -> str:

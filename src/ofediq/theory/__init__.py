@@ -18,6 +18,7 @@ from ofediq.theory.bounds import (
     ofediq_regret_bound,
     ofediq_step_limit,
     regret_bound,
+    regret_bound_curve,
     regret_constant,
 )
 from ofediq.theory.coding import Cost, RateModel, fitted_rates, gaussian_rates, laplace_rates
@@ -62,5 +63,6 @@ __all__ = [
     "plan",
     "quantizer_variance",
     "regret_bound",
+    "regret_bound_curve",
     "regret_constant",
 ]

@@ -1,10 +1,11 @@
 """Regret bounds: Theorems 1 and 2, Corollary 1, and the gap between federated and central learning.
 
 All bounds speak about the sum of the losses of all clients over all steps, minus that of the best fixed model in
-hindsight, w*. They need convex, beta-smooth losses and a start at zero.
+hindsight, w*. They need convex, beta-smooth losses. The paper starts at zero; from another first model w_1 the same
+proofs hold with ||w_1 - w*|| for ||w*||.
 
     regret       what is bounded              heterogeneity       sigma_diff^2, mean squared gradient norm at w*
-    optimum_norm ||w*||                       smoothness          beta
+    optimum_norm ||w*||, or ||w_1 - w*||      smoothness          beta
     rate         p_k, with p_min and p_sum    quantizer_variance  sigma_q^2
     period       L                            clients, steps      K, T
 """
@@ -12,6 +13,11 @@ hindsight, w*. They need convex, beta-smooth losses and a start at zero.
 from __future__ import annotations
 
 import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from ofediq.errors import InputError, require, require_integer, require_nonnegative, require_positive
 from ofediq.theory.rates import MAX_COUNT, Participation, Rate, participation
@@ -103,6 +109,51 @@ def ofediq_regret_bound(
     start, noise = _terms(step_size, clients, steps, optimum_norm, heterogeneity)
     sampling = 2 * period * noise / senders.lowest * _inflation(senders, quantizer_variance)
     return start + sampling + 3 * smoothness * step_size * period * (period - 1) * noise
+
+
+def regret_bound_curve(
+    step_size: float,
+    rate: Rate,
+    *,
+    distance: float,
+    gradients: npt.ArrayLike,
+    clients: int,
+    smoothness: float,
+    quantizer_variance: float = 0.0,
+    period: int = 1,
+) -> npt.NDArray[np.float64]:
+    """Theorem 1 (no quantiser, period 1) or 2 (else) at every step, not only at the last one.
+
+        regret up to t <= K ||w_1 - w*||^2 / (2 eta) + c sum over tau <= t of sum_k ||gradient_k,tau(w*)||^2
+
+    c is what the theorem multiplies K T sigma_diff^2 by. The proofs add up one inequality per window, so their first
+    t steps are a proof for t, and w* may be any model: here the best over all steps.
+
+    Args:
+        step_size: eta, of the server and of local steps.
+        rate: p_k, one number or one per client.
+        distance: ||w_1 - w*||.
+        gradients: the squared norms of the gradients at w*, summed over the clients, at each step.
+        clients: K.
+        smoothness: beta.
+        quantizer_variance: sigma_q^2.
+        period: L.
+
+    Raises `InputError` when the step size breaks the theorem's condition.
+
+    >>> regret_bound_curve(0.1, 0.5, distance=1.0, gradients=[20.0] * 100, clients=10, smoothness=1.0)[[0, 99]]
+    array([ 54., 450.])
+    """
+    squares = np.asarray(gradients, np.float64)
+    finite = squares.ndim == 1 and bool(np.isfinite(squares).all()) and float(squares.min(initial=0.0)) >= 0
+    require(finite, "gradients", "must be one finite number >= 0 per step", gradients)
+    common: dict[str, Any] = {"clients": clients, "steps": 1, "smoothness": smoothness}
+    theorem = ofedavg_regret_bound
+    if quantizer_variance or period != 1:
+        theorem = partial(ofediq_regret_bound, quantizer_variance=quantizer_variance, period=period)
+    start = theorem(step_size, rate, optimum_norm=distance, heterogeneity=0.0, **common)
+    each = theorem(step_size, rate, optimum_norm=0.0, heterogeneity=1.0, **common) / clients
+    return start + each * np.cumsum(squares)
 
 
 def regret_constant(
