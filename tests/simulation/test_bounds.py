@@ -15,9 +15,7 @@ from ofediq import methods, models, streams
 from ofediq.methods import Method
 from ofediq.methods.compress import Quantize
 from ofediq.methods.server import Descend
-from ofediq.models import Model
-from ofediq.models.base import Task
-from ofediq.models.linear import Linear
+from ofediq.models import Model, Network
 from ofediq.simulation import Regret, hindsight, simulate
 from ofediq.simulation.reference import reference
 from ofediq.streams import Dataset, Stream
@@ -125,14 +123,10 @@ def test_no_theorem_no_bound(method: Method) -> None:
     assert regret.reason.startswith("the theorems ")
 
 
-@dataclass(frozen=True)
-class Elsewhere(Linear):
-    """Starts `away` from zero, in a random direction."""
-
-    away: float = 0.0
-
-    def initial(self, seed: int = 0) -> np.ndarray:
-        return (self.away * np.random.default_rng(3).standard_normal(self.dim)).astype(np.float32)
+def away(model: Network, distance: float) -> Network:
+    """`model` with another start than zero."""
+    first = distance * np.random.default_rng(3).standard_normal(model.dim)
+    return replace(model, start=lambda _: first.astype(np.float32))
 
 
 @dataclass(frozen=True)
@@ -140,7 +134,7 @@ class Problem:
     """A small convex problem, and a method at a step size that a theorem covers."""
 
     stream: Stream
-    model: Elsewhere
+    model: Network
     method: Method
 
     def regrets(self, seeds: int) -> list[Regret]:
@@ -177,9 +171,8 @@ def problems(draw: st.DrawFn, *, random: bool) -> Problem:
         absent = np.random.default_rng(2).random(stream.order.shape) < 0.3
         absent[0, 0] = False
         stream = Stream(stream.dataset, np.where(absent, -1, stream.order))
-    task: Task = "classification" if classes else "regression"
-    away = draw(st.sampled_from([0.0, 0.0, 100.0]))
-    model = Elsewhere(task, task, FEATURES, classes or 1, l2=1e-3 if classes else 0.0, away=away)
+    model = models.softmax(FEATURES, classes) if classes else models.linear(FEATURES)
+    model = away(model, draw(st.sampled_from([0.0, 0.0, 100.0])))
     period, share = draw(st.sampled_from([1, 2, 5, 8])), draw(st.floats(0.01, 0.999))
     rates: list[float | list[float]] = [1.0, 0.9, 0.3, [0.2, 0.5, 1.0]]
     rate = draw(st.sampled_from(rates)) if random else 1.0
