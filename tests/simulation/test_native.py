@@ -232,6 +232,82 @@ def test_processes_compile_at_the_same_time(tmp_path: Path) -> None:
     assert len(list((tmp_path / "native").iterdir())) == 1
 
 
+def status(cache: Path, **environment: str) -> str:
+    """`native_status` with another cache, asked anew."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**environment, "OFEDIQ_CACHE": str(cache)}.items():
+            patch.setenv(name, value)
+        library.forget()
+        return native_status()
+
+
+def cached(cache: Path) -> Path:
+    """The one library in the cache."""
+    (found,) = (cache / "native").glob("*.so")
+    return found
+
+
+@needs_compiler
+def test_a_truncated_or_changed_library_is_made_again(tmp_path: Path) -> None:
+    first = status(tmp_path)
+    whole = cached(tmp_path).read_bytes()
+    for damaged in (b"", whole[:100], whole[: len(whole) // 2], whole[:-1] + bytes([whole[-1] ^ 1])):
+        library_file = cached(tmp_path)
+        library_file.unlink()  # it is in use: a new file, not another content of the same
+        library_file.write_bytes(damaged)
+        # A process of its own: half a library ends the one that loads it.
+        code = "from ofediq.simulation.native import native_status; print(native_status())"
+        environment = {**os.environ, "OFEDIQ_CACHE": str(tmp_path)}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stdout.strip()) == (0, first)
+        assert cached(tmp_path).read_bytes() == whole
+
+
+@needs_compiler
+def test_nobody_else_may_write_to_what_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "native").mkdir()
+    (tmp_path / "native").chmod(0o777)
+    before = os.umask(0)
+    try:
+        status(tmp_path)
+    finally:
+        os.umask(before)
+    for path in (tmp_path / "native", cached(tmp_path)):
+        assert not path.stat().st_mode & 0o022
+    made = cached(tmp_path).stat().st_ino
+    cached(tmp_path).chmod(0o777)
+    status(tmp_path)
+    assert cached(tmp_path).stat().st_ino != made
+
+
+@needs_compiler
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make files of somebody else")
+@pytest.mark.parametrize("what", ["folder", "file", "link"])
+def test_a_library_of_somebody_else_is_not_loaded(what: str, tmp_path: Path) -> None:
+    first = status(tmp_path)
+    theirs = cached(tmp_path)
+    if what == "folder":
+        os.chown(tmp_path / "native", 12345, 12345)
+        assert str(tmp_path) not in status(tmp_path)
+        return
+    if what == "link":
+        elsewhere = theirs.rename(tmp_path / "elsewhere.so")
+        theirs.symlink_to(elsewhere)
+    else:
+        os.chown(theirs, 12345, 12345)
+    assert status(tmp_path) == first
+    assert (cached(tmp_path).lstat().st_uid, cached(tmp_path).is_symlink()) == (0, False)
+
+
+@needs_compiler
+@pytest.mark.parametrize("setting", [("PATH", "/nowhere"), ("CC", "no-such-compiler"), ("CC", "false")])
+def test_a_library_in_the_cache_needs_no_compiler(setting: tuple[str, str], tmp_path: Path) -> None:
+    first = status(tmp_path)
+    assert status(tmp_path, **dict([setting])) == first
+
+
 @needs_compiler
 def test_library_of_another_layout_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     longer = type("Longer", (window._Window,), {"_fields_": [("another", ctypes.c_void_p)]})

@@ -1,4 +1,8 @@
-"""The compiled library: made when first needed, found again in the cache, or None with a reason."""
+"""The compiled library: found in the cache, or made when first needed, or none with a reason.
+
+Code from a cache runs with all rights of its user. It is loaded only from a folder and a file that nobody else can
+write to, and only if it has the digest that its name promises: a part of a library would end the process.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,14 @@ import os
 import platform
 import shlex
 import shutil
+import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from ofediq.errors import OFedIQError
+from ofediq.storage import save_bytes
 from ofediq.streams.locate import cache_directory
 
 SWITCH = "OFEDIQ_NATIVE"
@@ -75,7 +81,9 @@ def _load(switch: str, chosen: str, path: str) -> ctypes.CDLL | UnavailableError
     try:
         if switch == "0":
             raise UnavailableError(f"{SWITCH} is 0")
-        library = _open(_compiled(_compiler(chosen, path)))
+        if os.name != "posix":
+            raise UnavailableError("they need a POSIX system")
+        library = _open(_found_or_made(chosen, path))
     except UnavailableError as reason:
         logging.getLogger(__name__).debug("no compiled kernels: %s", reason)
         return reason
@@ -84,8 +92,6 @@ def _load(switch: str, chosen: str, path: str) -> ctypes.CDLL | UnavailableError
 
 def _compiler(chosen: str, path: str) -> tuple[str, ...]:
     """The command of a C compiler: `$CC`, cc, gcc or clang."""
-    if os.name != "posix":
-        raise UnavailableError("they need a POSIX system")
     for candidate in (shlex.split(chosen),) if chosen else (["cc"], ["gcc"], ["clang"]):
         program = shutil.which(candidate[0], path=path) if candidate else None
         if program:
@@ -93,34 +99,64 @@ def _compiler(chosen: str, path: str) -> tuple[str, ...]:
     raise UnavailableError(f"no C compiler found ({chosen or 'cc, gcc, clang'})")
 
 
-def _compiled(compiler: tuple[str, ...]) -> Path:
-    """The library's file, compiled unless it is there."""
-    name = f"kernels-{_fingerprint(compiler)}.so"
-    for directory in _directories():
-        if (directory / name).is_file():
-            return directory / name
-        try:
-            with tempfile.TemporaryDirectory(dir=directory) as workshop:
-                made = _compile(compiler, Path(workshop) / name)
-                # In one step: another process sees no file, or a whole one.
-                return made.replace(directory / name)
-        except OSError:  # such as a full disk
-            continue
+def _found_or_made(chosen: str, path: str) -> Path:
+    """The library's file: of the compiler that would be used, or made by it; of any other if it cannot."""
+    prefix = f"kernels-{_fingerprint()}-"
+    try:
+        compiler = _compiler(chosen, path)
+        name = prefix + hashlib.blake2b(repr(compiler).encode(), digest_size=4).hexdigest()
+        return _cached(name) or _made(compiler, name)
+    except UnavailableError:
+        found = _cached(prefix)
+        if found is None:
+            raise
+        return found
+
+
+def _cached(prefix: str) -> Path | None:
+    """A library in the cache that is whole and nobody else's; None if there is none."""
+    directory = _shared_directory()
+    try:
+        candidates = [] if directory is None else sorted(directory.glob(f"{prefix}*.so"))
+        return next((one for one in candidates if _private(one) and one.stem.endswith(_digest(one))), None)
+    except OSError:
+        return None
+
+
+def _made(compiler: tuple[str, ...], name: str) -> Path:
+    """A new library, in the cache or else in a directory of this process alone."""
+    for place in (_shared_directory, _own_directory):
+        with suppress(OSError):  # such as a full disk
+            directory = place()
+            if directory is not None:
+                with tempfile.TemporaryDirectory(dir=directory) as workshop:
+                    made = _compile(compiler, Path(workshop) / "kernels.so")
+                    path = directory / f"{name}-{_digest(made)}.so"
+                    save_bytes(path, made.read_bytes(), mode=0o700)
+                return path
     raise UnavailableError("no directory to write them to")
 
 
-def _directories() -> Iterator[Path]:
-    """Where the library may lie: the cache, else a directory of this process alone."""
-    for directory in (cache_directory() / "native", None):
-        try:
-            if directory is None:
-                yield _own_directory()
-                return
-            directory.mkdir(parents=True, exist_ok=True)
-            if os.access(directory, os.W_OK | os.X_OK) and directory.stat().st_uid == os.getuid():
-                yield directory
-        except OSError:
-            continue
+def _shared_directory() -> Path | None:
+    """The cache's folder for libraries, if nobody else can write to it."""
+    directory = cache_directory() / "native"
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if directory.stat().st_mode & 0o022:  # files that others wrote here before are refused one by one
+            directory.chmod(0o700)
+        return directory if _private(directory) else None
+    except OSError:
+        return None
+
+
+def _private(path: Path) -> bool:
+    """Whether only this user, or root, can write to `path`."""
+    facts = path.lstat()
+    return not stat.S_ISLNK(facts.st_mode) and facts.st_uid in (0, os.getuid()) and not facts.st_mode & 0o022
+
+
+def _digest(path: Path) -> str:
+    return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
 
 
 @functools.cache
@@ -144,12 +180,12 @@ def _compile(compiler: tuple[str, ...], output: Path) -> Path:
     raise UnavailableError(f"the C compiler {compiler[0]} failed: {message}")
 
 
-def _fingerprint(compiler: tuple[str, ...]) -> str:
-    """Changes with the source, the compiler, the flags and the processor that the code is made for."""
+def _fingerprint() -> str:
+    """Changes with the source, the flags and the processor that the code is made for."""
     digest = hashlib.blake2b(digest_size=12)
     for source in sorted(_SOURCES.iterdir()):
         digest.update(source.name.encode() + source.read_bytes())
-    digest.update(repr((compiler, _FLAGS, _TARGETS, _processor())).encode())
+    digest.update(repr((_FLAGS, _TARGETS, _processor())).encode())
     return digest.hexdigest()
 
 
