@@ -56,9 +56,11 @@ def test_a_period_longer_than_the_run_is_said() -> None:
     assert note.startswith("FedOMD never sends: its period of 12 steps is longer than the run of 10")
 
 
-def test_sampling_that_cannot_be_as_rare_as_the_budget_is_said() -> None:
-    (note,) = Experiment.set_up(small(methods=("ofedavg",), preset="authors")).notes
-    assert note.startswith("OFedAvg spends 0.05 of FedOGD's bits, more than the budget of 0.01")
+@pytest.mark.parametrize("preset", ["paper", "authors"])
+def test_sampling_so_rare_that_hardly_anyone_sends_is_said(preset: str) -> None:
+    assert Experiment.set_up(small(methods=("ofedavg",), preset=preset)).notes == ()  # 20 x 10 x 0.01
+    (note,) = Experiment.set_up(small(methods=("ofedavg",), preset=preset, budget=0.001)).notes
+    assert note == "OFedAvg will hardly send: 0.2 messages are expected in the whole run."
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ofediq import methods, theory
 from ofediq.errors import InputError
@@ -29,6 +34,31 @@ def test_equal_budgets_cost_equal_bits(key: str, budget: float, preset: str) -> 
     share = cost(method, 34826, 1000) / (32 * 1000 * 34826)
     assert share <= budget * (1 + 1e-6)
     assert share >= budget * 0.95  # whole clients, whole periods
+
+
+@given(
+    key=st.sampled_from(["ofedavg", "fedomd", "ofediq"]),
+    preset=st.sampled_from(methods.PRESETS),
+    planner=st.sampled_from(["paper", "exact"]),
+    budget=st.floats(1e-5, 1.0),
+    dim=st.integers(1, 100_000),
+    clients=st.integers(1, 10_000),
+)
+def test_no_budget_is_exceeded(**choices: Any) -> None:
+    dim, clients, budget = choices["dim"], choices["clients"], choices["budget"]
+    share = cost(methods.at_budget(**choices), dim, clients) / (32 * clients * dim)
+    assert share <= budget * (1 + 1e-6)
+
+
+def test_rare_senders_of_the_authors_cost_what_the_budget_says() -> None:
+    clients, budget, steps = 20, 0.001, 20_000
+    piece = methods.at_budget("ofedavg", budget, dim=100, clients=clients, preset="authors").participation
+    sent = [piece.active(0, step, np.arange(clients), clients) for step in range(1, steps + 1)]
+    messages = np.sum(sent, 1)
+    expected = budget * clients * steps
+    assert messages.max() == 1
+    assert abs(messages.sum() - expected) < 5 * np.sqrt(expected)
+    assert piece.rates(clients) == pytest.approx(budget)  # what an update is divided by
 
 
 def test_presets_differ_as_documented() -> None:

@@ -33,7 +33,7 @@ def test_per_client_rates() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate", "clients", "count"), [(0.086, 1000, 86), (0.01, 50, 1), (0.3, 10, 3), (1.0, 7, 7)]
+    ("rate", "clients", "count"), [(0.086, 1000, 86), (0.02, 50, 1), (0.3, 10, 3), (1.0, 7, 7)]
 )
 def test_fixed_size_is_exact_and_fair(rate: float, clients: int, count: int) -> None:
     piece = methods.fixed_size(rate)
@@ -45,7 +45,13 @@ def test_fixed_size_is_exact_and_fair(rate: float, clients: int, count: int) -> 
 
 
 @pytest.mark.parametrize(
-    "piece", [methods.bernoulli(0.4), methods.fixed_size(0.4), methods.bernoulli([0.2] * 30)]
+    "piece",
+    [
+        methods.bernoulli(0.4),
+        methods.fixed_size(0.4),
+        methods.fixed_size(0.02),
+        methods.bernoulli([0.2] * 30),
+    ],
 )
 def test_a_client_alone_a_server_and_the_simulator_draw_the_same(piece: Participation) -> None:
     together = np.asarray(piece.active(3, 8, np.arange(30), 30))

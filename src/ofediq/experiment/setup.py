@@ -88,11 +88,15 @@ def _concerns(method: Method, budget: float, model: Model, stream: Stream) -> li
             f"{method.name} never sends: its period of {method.period:,} steps is longer than the run of "
             f"{stream.steps:,} (a budget of {1 / stream.steps:.3g} would do)."
         )
+    messages = float(method.participation.rates(stream.clients).sum()) * (stream.steps // method.period)
+    if 0 < messages < 1:
+        sentences.append(
+            f"{method.name} will hardly send: {messages:.2g} messages are expected in the whole run."
+        )
     share = _expected_share(method, model, stream.clients)
     if method.name != "FedOGD" and share > budget * (1 + 1e-6):
         sentences.append(
-            f"{method.name} spends {share:.3g} of FedOGD's bits, more than the budget of {budget:g}: "
-            f"at least one of the {stream.clients:,} clients sends."
+            f"{method.name} spends {share:.3g} of FedOGD's bits, more than the budget of {budget:g}."
         )
     return sentences
 

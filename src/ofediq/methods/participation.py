@@ -71,9 +71,10 @@ class Bernoulli:
 
 @dataclass(frozen=True)
 class FixedSize:
-    """Exactly floor(K p) clients send (at least one), drawn without replacement: the authors' sampling.
+    """Exactly floor(K p) clients send, drawn without replacement: the authors' sampling.
 
-    The clients with the smallest random words are the sample, so membership can be recomputed anywhere.
+    The clients with the smallest random words are the sample, so membership can be recomputed anywhere. The authors
+    never have K p < 1. There one client is drawn and sends with probability K p, so that no budget is exceeded.
     """
 
     rate: float
@@ -84,12 +85,12 @@ class FixedSize:
         return self.rate == 1.0
 
     def count(self, clients: int) -> int:
-        """The number of senders."""
+        """The number of clients drawn."""
         return max(1, math.floor(clients * self.rate + 1e-9))
 
     def rates(self, clients: int) -> npt.NDArray[np.float32]:
         """The share of clients that send: what each update must be divided by to be unbiased."""
-        return np.full(clients, self.count(clients) / clients, np.float32)
+        return np.full(clients, min(self.rate, self.count(clients) / clients), np.float32)
 
     def active(self, seed: Array, step: Array, ids: Array, clients: int) -> Array:
         """Membership of the sample of `step`."""
@@ -97,7 +98,11 @@ class FixedSize:
         drawn = words(stream_key(seed, step, everyone, Purpose.PARTICIPATE), np.zeros(1, np.uint32))
         xp = namespace(drawn)
         rank = xp.argsort(xp.argsort(drawn, stable=True), stable=True)
-        return rank[ids] < self.count(clients)
+        chosen = rank[ids] < self.count(clients)
+        if clients * self.rate >= 1:
+            return chosen
+        second = uniform(stream_key(seed, step, ids, Purpose.PARTICIPATE), np.ones(1, np.uint32))
+        return chosen & (second < np.float32(clients * self.rate))
 
 
 @dataclass(frozen=True)
@@ -156,7 +161,7 @@ def bernoulli(rate: float | Sequence[float]) -> Bernoulli:
 
 
 def fixed_size(rate: float) -> FixedSize:
-    """Exactly floor(K `rate`) clients send, drawn without replacement.
+    """Exactly floor(K `rate`) clients send, drawn without replacement; one now and then where K `rate` < 1.
 
     >>> int(fixed_size(0.25).active(0, 1, np.arange(8), 8).sum())
     2
