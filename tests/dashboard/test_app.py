@@ -36,7 +36,7 @@ def test_the_snapshot_is_the_monitors(served: Page) -> None:
 def test_metrics_have_prometheus_content_type(served: Page) -> None:
     answer = served.get("metrics")
     assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
-    assert "\nofediq_rounds_total 3\n" in answer.text
+    assert "\nofediq_rounds_total 3.0\n" in answer.text
 
 
 def test_health_follows_the_problems(served: Page) -> None:

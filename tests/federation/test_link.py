@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from aiomqtt.exceptions import MqttConnectError, MqttError
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.reasoncodes import ReasonCode
 
-from ofediq.federation.network.link import Broker, LinkDown, _is_final, connect
-from tests.federation.mosquitto import HOST
+from ofediq.federation.network.link import Broker, BrokerError, LinkDown, _is_final, connect
+from tests.federation.mosquitto import HOST, Mosquitto
 
 
 @pytest.fixture(params=[1, 4096], ids=["reset", "end"])
@@ -44,17 +49,44 @@ def test_a_broker_that_hangs_up_is_tried_again(hangs_up: int) -> None:
         asyncio.run(try_it())
 
 
+def refused(name: str) -> MqttConnectError:
+    return MqttConnectError(ReasonCode(PacketTypes.CONNACK, name))
+
+
 @pytest.mark.parametrize(
-    ("reason", "final"),
+    ("error", "final"),
     [
-        ("EOF occurred in violation of protocol (_ssl.c:2427)", False),
-        ("[SSL: UNEXPECTED_EOF_WHILE_READING] EOF occurred in violation of protocol (_ssl.c:1006)", False),
-        ("unexpected eof while reading", False),
-        ("Connection refused", False),
-        ("tlsv13 alert certificate required", True),
-        ("certificate is not valid for 'geofence.example'", True),
-        ("[code:5] The connection was refused. Not authorised", True),
+        (ssl.SSLEOFError(8, "EOF occurred in violation of protocol (_ssl.c:2427)"), False),
+        (ConnectionRefusedError("Connection refused"), False),
+        (ConnectionResetError("alert: certificate ssl"), False),  # words are not what counts
+        (MqttError("Operation timed out"), False),
+        (refused("Server unavailable"), False),
+        (refused("Server busy"), False),
+        (ssl.SSLError(1, "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required"), True),
+        (ssl.SSLCertVerificationError(1, "certificate is not valid for 'geofence.example'"), True),
+        (refused("Not authorized"), True),
+        (refused("Bad user name or password"), True),
+        (refused("Client identifier not valid"), True),
+        (refused("Unsupported protocol version"), True),
     ],
 )
-def test_only_a_refusal_is_final(reason: str, final: bool) -> None:
-    assert _is_final(reason) is final
+def test_only_a_refusal_is_final(error: Exception, final: bool) -> None:
+    assert _is_final(error) is final
+
+
+def test_a_broker_that_wants_a_password_is_not_asked_again(tmp_path: Path) -> None:
+    async def try_it(address: str) -> None:
+        async with connect(Broker(address, insecure=True), "vault.c0", []):
+            pass
+
+    (tmp_path / "nobody").write_text("")
+    with (
+        Mosquitto(
+            tmp_path / "mosquitto",
+            lambda port: (
+                f"listener {port} {HOST}\nallow_anonymous false\npassword_file {tmp_path / 'nobody'}\n"
+            ),
+        ) as broker,
+        pytest.raises(BrokerError, match=r"refuses 'vault\.c0': Not authorized$"),
+    ):
+        asyncio.run(try_it(broker.address))

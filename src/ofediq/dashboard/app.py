@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Callable
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
 
 from ofediq.dashboard.access import Guard, Key
-from ofediq.dashboard.assets import own_files, page_html, plotly
+from ofediq.dashboard.assets import Assets, page_html
 from ofediq.dashboard.feed import events, to_json
 from ofediq.dashboard.metrics import CONTENT_TYPE, exposition
 from ofediq.dashboard.planning import plan_for
@@ -58,10 +59,12 @@ def page(monitor: Monitor, *, token: str | None = None, log: logging.Logger | No
             Route("/metrics", views.metrics),
             Route("/health", views.health),
             Route("/plan.json", views.plan),
-            Route("/static/plotly.js", views.chart_script),
-            Route("/static/{name}", views.own_file),
+            Mount("/static", Assets()),
         ],
-        middleware=[Middleware(Guard, token=token, log=log, open_paths=_OPEN)],
+        middleware=[
+            Middleware(Guard, token=token, log=log, open_paths=_OPEN),
+            Middleware(GZipMiddleware, compresslevel=6),  # events are left as they are
+        ],
     )
     app.state.closing = views.closing
     app.state.has_token = token is not None
@@ -76,7 +79,7 @@ class _Views:
         self.closing = asyncio.Event()
 
     async def home(self, request: Request) -> Response:
-        # In a thread, like the chart script below: reading and packing plotly takes half a second the first time.
+        # In a thread: reading plotly takes a moment the first time.
         return HTMLResponse(await run_in_threadpool(page_html))
 
     async def events(self, request: Request) -> Response:
@@ -109,14 +112,6 @@ class _Views:
         except InputError as error:
             return _json({"error": str(error)}, 400)
         return _json(found)
-
-    async def chart_script(self, request: Request) -> Response:
-        asset, _ = await run_in_threadpool(plotly)
-        return asset.answer(request)
-
-    async def own_file(self, request: Request) -> Response:
-        asset = own_files().get(request.path_params["name"])
-        return PlainTextResponse("There is no such file.\n", 404) if asset is None else asset.answer(request)
 
 
 def _json(data: object, status: int = 200) -> Response:

@@ -3,80 +3,61 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
+import mimetypes
+import os
 import re
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from pathlib import PurePosixPath
+from pathlib import Path
 
-from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from ofediq.errors import extra
 
-_MEDIA_TYPES = {
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
-}
 _STYLE_MARK = "<!-- styles that plotly need not insert -->"
+mimetypes.add_type("text/javascript", ".js")  # some systems say application/javascript, which has no charset
 
 
-@dataclass(frozen=True)
-class Asset:
-    """A file as it is served, compressed."""
+class Assets(StaticFiles):
+    """The page's scripts, styles and icon, with plotly's script among them as plotly.js."""
 
-    body: bytes
-    media_type: str
-    etag: str
+    def __init__(self) -> None:
+        super().__init__(packages=[("ofediq.dashboard", "static")])
 
-    @classmethod
-    def of(cls, content: bytes, media_type: str) -> Asset:
-        """The asset with this content."""
-        return cls(
-            gzip.compress(content, mtime=0), media_type, f'"{hashlib.sha256(content).hexdigest()[:20]}"'
-        )
+    def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
+        """Where a file is; without it, nothing."""
+        if path == "plotly.js":
+            return str(_plotly()), _plotly().stat()
+        return super().lookup_path(path)
 
-    def answer(self, request: Request) -> Response:
+    async def get_response(self, path: str, scope: Scope) -> Response:
         """The file, or that the reader's copy is still the same."""
-        headers = {"ETag": self.etag, "Cache-Control": "private, no-cache", "Vary": "Accept-Encoding"}
-        if self.etag in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=headers)
-        if "gzip" in request.headers.get("accept-encoding", ""):
-            return Response(
-                self.body, media_type=self.media_type, headers=headers | {"Content-Encoding": "gzip"}
-            )
-        return Response(gzip.decompress(self.body), media_type=self.media_type, headers=headers)
+        answer = await super().get_response(path, scope)
+        answer.headers["Cache-Control"] = (
+            "private, no-cache"  # ask each time: a new version has the same names
+        )
+        return answer
 
 
-@cache
-def own_files() -> dict[str, Asset]:
-    """The page's scripts, styles and icon, by name."""
-    return {
-        one.name: Asset.of(one.read_bytes(), _MEDIA_TYPES[PurePosixPath(one.name).suffix])
-        for one in files("ofediq.dashboard").joinpath("static").iterdir()
-        if PurePosixPath(one.name).suffix in _MEDIA_TYPES
-    }
-
-
-@cache
-def plotly() -> tuple[Asset, tuple[str, ...]]:
-    """The chart script, and the names of the style sheets that it would insert into the page.
-
-    Inserted styles break the Content-Security-Policy. Plotly leaves out those whose name is taken already; the
-    charts of this page need none of them beyond what `page.css` has.
-    """
-    script: str = extra("plotly.offline", "server").get_plotlyjs()
-    names = sorted(set(re.findall(r'getElementById\("([0-9a-f]{64})"\)', script)))
-    return Asset.of(script.encode(), _MEDIA_TYPES[".js"]), tuple(names)
+def _plotly() -> Path:
+    """The chart script."""
+    return Path(str(extra("plotly", "server").__file__)).parent / "package_data" / "plotly.min.js"
 
 
 @cache
 def page_html() -> str:
-    """The page."""
-    taken = "".join(f'<template id="{name}"></template>' for name in plotly()[1])
+    """The page.
+
+    Plotly would insert style sheets, which breaks the Content-Security-Policy. It leaves out those whose name is
+    taken already; the charts of this page need none of them beyond what `page.css` has.
+    """
+    names = sorted(
+        set(re.findall(r'getElementById\("([0-9a-f]{64})"\)', _plotly().read_text(encoding="utf-8")))
+    )
+    taken = "".join(f'<template id="{name}"></template>' for name in names)
     return _read("page.html").replace(_STYLE_MARK, taken)
 
 
@@ -95,4 +76,4 @@ def _between(text: str, start: str, end: str) -> str:
 
 
 def _read(name: str) -> str:
-    return files("ofediq.dashboard").joinpath("static", name).read_text(encoding="utf-8")
+    return files("ofediq.dashboard").joinpath("pages", name).read_text(encoding="utf-8")

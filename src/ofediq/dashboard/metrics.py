@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
-from typing import Any, Literal, NamedTuple
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily as Counter
+from prometheus_client.core import GaugeMetricFamily as Gauge
+from prometheus_client.core import Metric
+from prometheus_client.core import SummaryMetricFamily as Summary
+from prometheus_client.registry import Collector
 
 from ofediq.federation.protocol.monitor import Monitor
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _STATES = ("waiting", "running", "finished")
-
-Kind = Literal["counter", "gauge", "summary"]
-
-
-class Sample(NamedTuple):
-    """One line: a value with its labels. A summary's lines differ by the end of their names."""
-
-    value: float | None
-    labels: Mapping[str, str] = {}
-    suffix: str = ""
-
-
-class Family(NamedTuple):
-    """A metric: all lines with one name."""
-
-    name: str
-    kind: Kind
-    help: str
-    samples: list[Sample]
 
 
 def exposition(monitor: Monitor) -> str:
@@ -39,108 +26,97 @@ def exposition(monitor: Monitor) -> str:
     >>> monitor = Monitor("greenhouse", "classification", {})
     >>> monitor.reject("stranger", "malformed")
     >>> [line for line in exposition(monitor).splitlines() if "rejected" in line][-1]
-    'ofediq_messages_rejected_total{reason="malformed"} 1'
+    'ofediq_messages_rejected_total{reason="malformed"} 1.0'
     """
-    return "".join(line + "\n" for family in families(monitor) for line in _lines(family))
+    registry = CollectorRegistry()
+    registry.register(_Record(monitor))
+    return generate_latest(registry).decode()
 
 
-def families(monitor: Monitor) -> list[Family]:
+class _Record(Collector):
     """The metrics; counters start again at zero, or where a checkpoint left them, when the server restarts."""
-    sums = monitor.sums()
-    return [*_progress(monitor, sums), *_clients(monitor, sums), *_traffic(monitor, sums), *_learning(sums)]
+
+    def __init__(self, monitor: Monitor) -> None:
+        self._monitor = monitor
+
+    def collect(self) -> Iterable[Metric]:
+        monitor, sums = self._monitor, self._monitor.sums()
+        yield from _progress(monitor, sums)
+        yield from _clients(monitor, sums)
+        yield from _traffic(monitor, sums)
+        yield from _learning(sums)
 
 
-def _progress(monitor: Monitor, sums: Mapping[str, Any]) -> Iterator[Family]:
+def _progress(monitor: Monitor, sums: Mapping[str, Any]) -> Iterator[Metric]:
     info = {"federation": monitor.federation, "task": monitor.task, "version": version("ofediq")}
-    states = [Sample(float(state == monitor.state), {"state": state}) for state in _STATES]
-    seconds = [Sample(sums["seconds"], suffix="_sum"), Sample(sums["rounds"], suffix="_count")]
     last = monitor.last
-    yield Family("ofediq_info", "gauge", "Which federation this is; always 1.", [Sample(1, info)])
-    yield _gauge("ofediq_start_time_seconds", "When the server started, in Unix time.", monitor.started)
-    yield Family("ofediq_state", "gauge", "1 for the state that the federation is in.", states)
-    yield _gauge("ofediq_problems", "Things that are wrong now; /health names them.", len(monitor.problems))
-    yield _counter("ofediq_rounds_total", "Rounds closed.", sums["rounds"])
-    yield _gauge("ofediq_round_limit", "Rounds to run; absent where there is no end.", monitor.round_limit)
-    yield _gauge("ofediq_step", "Time step of the last round.", monitor.step)
-    yield Family("ofediq_round_seconds", "summary", "How long rounds were open.", seconds)
-    yield _gauge(
+    about = Gauge("ofediq_info", "Which federation this is; always 1.", labels=list(info))
+    about.add_metric(list(info.values()), 1)
+    yield about
+    yield Gauge("ofediq_start_time_seconds", "When the server started, in Unix time.", monitor.started)
+    yield _by(
+        Gauge("ofediq_state", "1 for the state that the federation is in.", labels=["state"]),
+        {state: float(state == monitor.state) for state in _STATES},
+    )
+    yield Gauge("ofediq_problems", "Things that are wrong now; /health names them.", len(monitor.problems))
+    yield Counter("ofediq_rounds", "Rounds closed.", sums["rounds"])
+    yield Gauge("ofediq_round_limit", "Rounds to run; absent where there is no end.", monitor.round_limit)
+    yield Gauge("ofediq_step", "Time step of the last round.", monitor.step)
+    yield Summary("ofediq_round_seconds", "How long rounds were open.", int(sums["rounds"]), sums["seconds"])
+    yield Gauge(
         "ofediq_last_round_seconds",
         "How long the last round was open.",
         None if last is None else last.seconds,
     )
-    yield _gauge(
+    yield Gauge(
         "ofediq_last_round_senders",
         "Accepted updates in the last round.",
         None if last is None else last.senders,
     )
 
 
-def _clients(monitor: Monitor, sums: Mapping[str, Any]) -> Iterator[Family]:
+def _clients(monitor: Monitor, sums: Mapping[str, Any]) -> Iterator[Metric]:
     rows = monitor.rows()
-    reasons = [Sample(count, {"reason": reason}) for reason, count in sorted(monitor.rejected.items())]
-    yield _gauge("ofediq_clients_registered", "Clients of this federation.", len(rows))
-    yield _gauge("ofediq_clients_present", "Clients connected now.", sum(row.present for row in rows))
-    yield _counter("ofediq_updates_total", "Updates accepted.", sums["updates"])
-    yield _counter("ofediq_updates_missed_total", "Updates that were due and did not arrive.", sums["missed"])
+    yield Gauge("ofediq_clients_registered", "Clients of this federation.", len(rows))
+    yield Gauge("ofediq_clients_present", "Clients connected now.", sum(row.present for row in rows))
+    yield Counter("ofediq_updates", "Updates accepted.", sums["updates"])
+    yield Counter("ofediq_updates_missed", "Updates that were due and did not arrive.", sums["missed"])
     clipped = sum(row.clipped for row in rows)
-    yield _counter("ofediq_updates_clipped_total", "Updates cut to the largest norm allowed.", clipped)
-    yield Family("ofediq_messages_rejected_total", "counter", "Messages refused, by reason.", reasons)
-
-
-def _traffic(monitor: Monitor, sums: Mapping[str, Any]) -> Iterator[Family]:
-    uplink = [Sample(sums[f"bits_{kind}"], {"kind": kind}) for kind in ("wire", "formula", "fedogd")]
-    socket = [Sample(count, {"direction": way}) for way, count in monitor.socket.items()]
-    yield Family(
-        "ofediq_uplink_bits_total",
-        "counter",
-        "Uplink bits: wire as encoded, formula by the paper's formula, fedogd what FedOGD would have sent.",
-        uplink,
-    )
-    yield _counter(
-        "ofediq_downlink_bits_total", "Bits of broadcasts, each counted once.", sums["bits_downlink"]
-    )
-    yield Family(
-        "ofediq_socket_bytes_total", "counter", "Bytes that crossed the connection, with framing.", socket
+    yield Counter("ofediq_updates_clipped", "Updates cut to the largest norm allowed.", clipped)
+    yield _by(
+        Counter("ofediq_messages_rejected", "Messages refused, by reason.", labels=["reason"]),
+        dict(sorted(monitor.rejected.items())),
     )
 
 
-def _learning(sums: Mapping[str, Any]) -> Iterator[Family]:
+def _traffic(monitor: Monitor, sums: Mapping[str, Any]) -> Iterator[Metric]:
+    yield _by(
+        Counter(
+            "ofediq_uplink_bits",
+            "Uplink bits: wire as encoded, formula by the paper's formula, fedogd what FedOGD would have sent.",
+            labels=["kind"],
+        ),
+        {kind: sums[f"bits_{kind}"] for kind in ("wire", "formula", "fedogd")},
+    )
+    yield Counter("ofediq_downlink_bits", "Bits of broadcasts, each counted once.", sums["bits_downlink"])
+    yield _by(
+        Counter(
+            "ofediq_socket_bytes", "Bytes that crossed the connection, with framing.", labels=["direction"]
+        ),
+        monitor.socket,
+    )
+
+
+def _learning(sums: Mapping[str, Any]) -> Iterator[Metric]:
     for name, text in (
         ("loss", "Losses of the predictions that clients reported."),
         ("error", "Errors of these predictions: 0 or 1 in classification, squared in regression."),
     ):
-        samples = [Sample(sums[name], suffix="_sum"), Sample(sums["samples"], suffix="_count")]
-        yield Family(f"ofediq_prediction_{name}", "summary", text, samples)
+        yield Summary(f"ofediq_prediction_{name}", text, int(sums["samples"]), sums[name])
 
 
-def _gauge(name: str, text: str, value: float | None) -> Family:
-    return Family(name, "gauge", text, [Sample(value)])
-
-
-def _counter(name: str, text: str, value: float) -> Family:
-    return Family(name, "counter", text, [Sample(value)])
-
-
-def _lines(family: Family) -> Iterator[str]:
-    yield f"# HELP {family.name} {_escape(family.help)}"
-    yield f"# TYPE {family.name} {family.kind}"
-    for value, labels, suffix in family.samples:
-        if value is not None:
-            yield f"{family.name}{suffix}{_labels(labels)} {_number(value)}"
-
-
-def _labels(labels: Mapping[str, str]) -> str:
-    quoted = (
-        f'{name}="{_escape(value).replace(chr(34), chr(92) + chr(34))}"' for name, value in labels.items()
-    )
-    return "{" + ",".join(quoted) + "}" if labels else ""
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", r"\\").replace("\n", r"\n")
-
-
-def _number(value: float) -> str:
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else ("+Inf" if value > 0 else "-Inf")
-    return str(int(value)) if value == int(value) else repr(float(value))
+def _by(family: Gauge | Counter, values: Mapping[str, float]) -> Metric:
+    """`family` with one value for each value of its label."""
+    for label, value in values.items():
+        family.add_metric([label], value)
+    return family

@@ -18,14 +18,16 @@ from ofediq.errors import InputError, OFedIQError, extra, require
 from ofediq.federation.network.hosts import is_loopback
 from ofediq.federation.protocol.messages import Publish
 
-_FATAL = (
-    "certificate",
-    "ssl",
-    "alert",
-    "not authori",
-    "bad user name",
-    "identifier rejected",
-    "protocol version",
+# Reason codes of MQTT after which trying again is pointless; paho translates those of MQTT 3.1.1 into them.
+_FINAL = frozenset(
+    {
+        132,  # unsupported protocol version
+        133,  # client identifier not valid
+        134,  # bad user name or password
+        135,  # not authorized
+        138,  # banned
+        140,  # bad authentication method
+    }
 )
 
 
@@ -226,10 +228,12 @@ async def connect(
     try:
         await client.__aenter__()
     except aiomqtt.MqttError as error:
-        reason = await asyncio.to_thread(_refusal, broker) or str(error)
-        if _is_final(reason):
-            raise BrokerError(f"broker {broker.host}:{broker.port} refuses {name!r}: {reason}") from None
-        raise LinkDown(reason) from None
+        # The library keeps the cause of a failed connection as context only.
+        for reason in (error, error.__context__, await asyncio.to_thread(_refusal, broker)):
+            if _is_final(reason):
+                said = str(getattr(reason, "rc", reason))
+                raise BrokerError(f"broker {broker.host}:{broker.port} refuses {name!r}: {said}") from None
+        raise LinkDown(str(error)) from None
     link = MqttLink(client)
     try:
         for topic in subscriptions:
@@ -256,14 +260,14 @@ def _without_noise(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> 
         loop.default_exception_handler(context)
 
 
-def _is_final(reason: str) -> bool:
+def _is_final(error: BaseException | None) -> bool:
     """Whether trying again is pointless. A connection that just ends is not: a broker that restarts does that."""
-    said = reason.lower()
-    ended = "eof occurred" in said or "unexpected eof" in said
-    return not ended and any(word in said for word in _FATAL)
+    if isinstance(error, ssl.SSLError):
+        return not isinstance(error, ssl.SSLEOFError)
+    return getattr(getattr(error, "rc", None), "value", None) in _FINAL
 
 
-def _refusal(broker: Broker) -> str | None:
+def _refusal(broker: Broker) -> ssl.SSLError | None:
     """What a broker says about our certificate, if that is why it hangs up.
 
     With TLS 1.3 it judges a client's certificate after the handshake, and the MQTT library waits for an answer that
@@ -273,18 +277,17 @@ def _refusal(broker: Broker) -> str | None:
     context = broker.tls()
     if context is None:
         return None
-    with contextlib.suppress(OSError):
-        try:
-            with (
-                socket.create_connection((broker.host, broker.port), timeout=5) as plain,
-                context.wrap_socket(plain, server_hostname=broker.host) as encrypted,
-            ):
-                encrypted.settimeout(2)
-                encrypted.recv(1)
-        except ssl.SSLEOFError:
-            return None
-        except ssl.SSLError as error:
-            return f"{error.reason or error}".replace("_", " ").lower()
+    try:
+        with (
+            socket.create_connection((broker.host, broker.port), timeout=5) as plain,
+            context.wrap_socket(plain, server_hostname=broker.host) as encrypted,
+        ):
+            encrypted.settimeout(2)
+            encrypted.recv(1)
+    except ssl.SSLError as error:
+        return error if _is_final(error) else None
+    except OSError:
+        pass
     return None
 
 
