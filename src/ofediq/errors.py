@@ -56,7 +56,20 @@ def require(condition: bool, name: str, rule: str, value: object) -> None:
     ofediq.errors.InputError: `rate` must lie in (0, 1], got 2
     """
     if not condition:
-        raise InputError(f"`{name}` {rule}, got {value!r}")
+        raise InputError(f"`{name}` {rule}, got {shown(value)}")
+
+
+def shown(value: object) -> str:
+    """A value in a sentence: its repr, cut where it is long.
+
+    >>> shown("5"), len(shown("long" * 100)) < 130
+    ("'5'", True)
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of thousands of digits
+        return "a number of thousands of digits"
+    return text if len(text) <= 120 else f"{text[:117]}..."
 
 
 def require_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
@@ -72,7 +85,7 @@ def require_integer(name: str, value: Any, low: int, high: int | None = None) ->
     try:
         number = value.__index__()
     except (AttributeError, TypeError):
-        raise InputError(f"`{name}` {rule}, got {value!r}") from None
+        raise InputError(f"`{name}` {rule}, got {shown(value)}") from None
     require(
         not isinstance(value, bool) and low <= number and (high is None or number <= high), name, rule, value
     )
@@ -141,4 +154,4 @@ def _as_float(name: str, value: Any, rule: str) -> float:
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"`{name}` {rule}, got {value!r}") from None
+        raise InputError(f"`{name}` {rule}, got {shown(value)}") from None

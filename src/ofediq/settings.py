@@ -9,27 +9,26 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, field, fields
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta, inspect
 
-from ofediq.errors import InputError
+from ofediq.errors import InputError, shown
 
 Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 Fraction = Annotated[float, Meta(gt=0, le=1)]
 Positive = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
 NonNegative = Annotated[float, Meta(ge=0, le=sys.float_info.max)]
 Seed = Annotated[int, Meta(ge=0, le=2**32 - 1)]
-FilePath = Annotated[
-    str,
-    Meta(
-        pattern=r"\A[^\0]{1,4096}\Z", extra={"rule": "be a path of a file", "plural": "paths", "path": True}
-    ),
-]
+Seconds = Annotated[float, Meta(gt=0, le=10**7)]
+FilePath = Annotated[str, Meta(pattern=r"\A[^\0]{1,4096}\Z", extra={"rule": "be a path", "path": True})]
+FolderPath = Annotated[Path, Meta(extra={"rule": "be a path", "path": True})]
 
 _FORMS = {
     inspect.IntType: "integer",
@@ -83,8 +82,10 @@ def setting(
     key: str | None = None,
     table: str | None = None,
 ) -> Any:
-    """A field of `Settings`: its default, one line of documentation, and what `Note` holds."""
+    """A field of `Settings`: its default (`...` if it must be given), a line of documentation, what `Note` holds."""
     metadata = {"note": Note(doc, shown, panel, option, key, table)}
+    if default is ...:
+        return field(metadata=metadata)
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -132,11 +133,12 @@ class Settings:
 
 
 def declared(kind: type[Any], table: str | None = None) -> tuple[Declared, ...]:
-    """The fields of a class in their order; with `table` those that belong to this table of a file."""
+    """The settings among a class's fields, in their order; with `table` those of this table of a file."""
     hints = get_type_hints(kind, include_extras=True)
     found = (
-        Declared(one.name, hints[one.name], _default(one), one.metadata.get("note", Note("")))
+        Declared(one.name, hints[one.name], _default(one), one.metadata["note"])
         for one in fields(kind)
+        if "note" in one.metadata
     )
     return tuple(one for one in found if table is None or one.note.table in (None, table))
 
@@ -187,14 +189,23 @@ def checked(kind: Any, value: Any, name: str, where: str = "") -> Any:
     ofediq.errors.InputError: `roster` in [clients] must be a list of texts, got 'ab'
     """
     plain = value.item() if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 else value
+    plain = os.fspath(plain) if isinstance(plain, os.PathLike) else plain
     try:
-        found = msgspec.convert(plain, kind)
+        found = msgspec.convert(plain, kind, dec_hook=_path)
     except msgspec.ValidationError:
         found = MISSING
     allowed = choices(kind)
     if found is MISSING or (allowed and found is not None and found not in allowed):
-        raise InputError(f"`{name}`{where} must {rule(kind)}, got {shown(value)}")
+        secret = isinstance(value, str) and _plain(inspect.type_info(kind))[1].get("secret")
+        raise InputError(f"`{name}`{where} must {rule(kind)}, got {'another' if secret else shown(value)}")
     return found
+
+
+def _path(kind: type[Any], value: object) -> Path:
+    """A path from a text, for msgspec."""
+    if kind is not Path or not isinstance(value, str) or not 0 < len(value) <= 4096 or "\0" in value:
+        raise ValueError
+    return Path(value)
 
 
 def choices(kind: Any) -> tuple[str, ...]:
@@ -230,19 +241,6 @@ def rule(kind: Any) -> str:
     return _rule(info)
 
 
-def shown(value: object) -> str:
-    """A value in a sentence: short, whatever it is.
-
-    >>> shown("5"), len(shown("long" * 100)) < 100
-    ("'5'", True)
-    """
-    try:
-        text = repr(value)
-    except ValueError:  # an integer of thousands of digits
-        return f"{type(value).__name__} of many digits"
-    return text if len(text) <= 90 else f"{text[:87]}..."
-
-
 def form(kind: Any) -> str:
     """What values of a declared type look like: integer, number, flag, text, path, table, integers or texts.
 
@@ -276,7 +274,7 @@ def _rule(info: inspect.Type) -> str:
     if isinstance(info, inspect.FloatType):
         if info.le == 1:
             return f"lie in {'[' if info.gt is None else '('}0, 1]"
-        return f"be a finite number{_range(info)}"
+        return f"be a {'finite ' if info.le == sys.float_info.max else ''}number{_range(info)}"
     if isinstance(info, inspect.BoolType):
         return "be true or false"
     if isinstance(info, inspect.DictType):

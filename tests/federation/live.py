@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.federation.local.fleet import client_names, record
-from ofediq.federation.network.link import Broker
+from ofediq.federation.network.broker import Broker
 from ofediq.federation.network.server import STATE_FILE, Server
 from ofediq.federation.network.session import Session
 from ofediq.federation.protocol.coordinator import Coordinator

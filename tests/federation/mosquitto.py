@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import pytest
 
-from ofediq.federation.network.link import Broker
+from ofediq.federation.network.broker import Broker
 from ofediq.federation.security.access import BrokerSettings, write_settings
 
 HOST = "127.0.0.1"

@@ -18,7 +18,8 @@ import pytest
 
 from ofediq import models
 from ofediq.federation.config import MethodChoice
-from ofediq.federation.network.link import Broker, connect
+from ofediq.federation.network.broker import Broker
+from ofediq.federation.network.link import connect
 from ofediq.federation.protocol.messages import Publish
 from ofediq.simulation.reference import reference
 from ofediq.simulation.result import Result

@@ -14,7 +14,8 @@ from aiomqtt.exceptions import MqttConnectError, MqttError
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
-from ofediq.federation.network.link import Broker, BrokerError, LinkDown, _is_final, connect
+from ofediq.federation.network.broker import Broker, BrokerError
+from ofediq.federation.network.link import LinkDown, _is_final, connect
 from tests.federation.mosquitto import HOST, Mosquitto
 
 

@@ -14,8 +14,8 @@ import pytest
 from ofediq import codec, methods, models
 from ofediq.codec import Message
 from ofediq.federation.local.fleet import client_names
+from ofediq.federation.network.broker import Broker, BrokerError
 from ofediq.federation.network.embedded import embedded
-from ofediq.federation.network.link import Broker, BrokerError
 from ofediq.federation.network.server import Server
 from ofediq.federation.network.tracked import RoundTracker
 from ofediq.federation.protocol.messages import Report, UpdateMessage, write_json

@@ -20,7 +20,7 @@ from ofediq.tracking import TrackerChoice
 
 if TYPE_CHECKING:
     from ofediq.federation.config import PageChoice
-    from ofediq.federation.network.link import Broker
+    from ofediq.federation.network.broker import Broker
     from ofediq.federation.protocol.monitor import Monitor
     from ofediq.tracking import Tracker
 

@@ -13,13 +13,17 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec import Meta
 
 from ofediq.cli.options import Given, Variant, options
 from ofediq.cli.progress import Reporter
 from ofediq.cli.render import facts, show
 from ofediq.cli.serve import LogFormat, LogOption, broker_of, page_of, stopping, summary_lines, summary_of
-from ofediq.errors import extra, require, require_nonnegative
+from ofediq.errors import extra, require
 from ofediq.experiment.config import Config
+from ofediq.federation.config import PageChoice
+from ofediq.federation.network.broker import Broker
+from ofediq.federation.protocol.rules import Rules
 from ofediq.settings import limited
 
 
@@ -34,18 +38,28 @@ from ofediq.settings import limited
     model=Variant(),
     seed=Variant(help="Seed of the stream and of all draws."),
 )
+@options(
+    Rules,
+    into="pacing",
+    interval=Variant(
+        0.0,
+        "Seconds from round to round; 0: as fast as possible.",
+        kind=Annotated[float, Meta(ge=0, le=10**7)],
+    ),
+)
+@options(
+    Broker,
+    into="link",
+    address=Variant(
+        help="mqtt://localhost:1883 or another broker on this machine.", name="broker", shown="embedded"
+    ),
+)
+@options(PageChoice, into="page", port=Variant())
 def up(
     given: Given,
-    interval: Annotated[
-        float, typer.Option(help="Seconds from round to round; 0: as fast as possible.")
-    ] = 0.0,
-    broker: Annotated[
-        str | None,
-        typer.Option(
-            help="mqtt://localhost:1883 or another broker on this machine.", show_default="embedded"
-        ),
-    ] = None,
-    port: Annotated[int, typer.Option(help="Port of the live page; 0 for a free one.")] = 8321,
+    pacing: Given,
+    link: Given,
+    page: Given,
     no_page: Annotated[bool, typer.Option("--no-page", help="Serve no page.")] = False,
     browse: Annotated[
         bool | None,
@@ -70,19 +84,16 @@ def up(
       ofediq up --interval 0.5 --rounds 600 --stay
     """
     _require_extras()
-    from ofediq.federation.config import PageChoice
-    from ofediq.federation.network.link import Broker
     from ofediq.federation.network.logs import set_up
 
     set_up(log_format.value, "warning")
-    require_nonnegative("interval", interval)
     choices = Config(**given)
     require(len(choices.methods) == 1, "method", "must be one method", ",".join(choices.methods))
-    chosen = None if broker is None else Broker(broker, insecure=True)
-    page = PageChoice(enabled=not no_page, port=port)
+    broker = Broker(**link, insecure=True) if link else None
+    shown = PageChoice(**page, enabled=not no_page)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) if out is None else out
-        summary = asyncio.run(_up(choices, chosen, page, folder, interval, stay, _browses(browse)))
+        summary = asyncio.run(_up(choices, broker, shown, folder, pacing["interval"], stay, _browses(browse)))
     _show(summary, as_json)
     if summary["state"] != "finished":
         hint = "" if out is None else f"; the same command with --out {out} continues"
@@ -121,7 +132,6 @@ async def _up(
     from ofediq.experiment import Experiment
     from ofediq.federation.local.fleet import Fleet, client_names, record
     from ofediq.federation.network.server import Server
-    from ofediq.federation.protocol.rules import Rules
     from ofediq.federation.protocol.task import ModelSpec
     from ofediq.federation.setup import coordinate
 

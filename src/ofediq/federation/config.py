@@ -1,54 +1,116 @@
-"""`federation.toml` and `client.toml`: read, check, say what is wrong."""
+"""`federation.toml` and `client.toml`: every key declared with type, range and meaning, and read from a file."""
 
 from __future__ import annotations
 
-import difflib
+import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from ofediq.errors import InputError, require, require_choice, require_fraction, require_integer
-from ofediq.federation.names import require_name
-from ofediq.federation.network.link import Broker
+from msgspec import Meta
+
+from ofediq.errors import InputError, require, require_choice
+from ofediq.federation.names import Name
+from ofediq.federation.network.broker import Broker
 from ofediq.federation.protocol.rules import Rules
-from ofediq.federation.protocol.task import ModelSpec
-from ofediq.methods import Method, at_budget, server_rule, with_server
+from ofediq.settings import (
+    FilePath,
+    FolderPath,
+    Fraction,
+    NonNegative,
+    Positive,
+    Seed,
+    Settings,
+    declared,
+    from_table,
+    limited,
+    one_of,
+    refuse_unknown,
+    setting,
+)
 from ofediq.tracking import TrackerChoice
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from ofediq.federation.protocol.task import ModelSpec
+    from ofediq.methods import Method
+
+_Size = Annotated[int, limited(1, 10**7)]
+_MOST_PARAMETERS = 2**28  # a broadcast of 1 GiB
 
 
-@dataclass(frozen=True)
-class MethodChoice:
-    """`[method]`: which method, and what it may spend.
+@dataclass(frozen=True, kw_only=True)
+class ModelChoice(Settings):
+    """`[model]`: a built-in model, and what its samples look like."""
 
-    Attributes:
-        key: as in `ofediq run`.
-        budget: fraction of FedOGD's uplink bits.
-        step_size: eta.
-        preset: `paper` or `authors`.
-        planner: `paper` or `exact`.
-        server: descend, adam or coin; the preset's own if left out.
-        clients: K that the plan is made for; the roster's length if left out.
-        steps: horizon of methods that spend a budget over a whole run.
-    """
+    name: Annotated[str, one_of("ofediq.models.catalog:NAMES")] = setting(
+        "auto", "auto, linear, softmax, mlp or cnn."
+    )
+    features: _Size | None = setting(None, "Numbers per sample; or give `shape`.")
+    shape: Annotated[tuple[_Size, ...], Meta(min_length=1, max_length=8)] | None = setting(
+        None, "Height and width of images, such as [28, 28]."
+    )
+    task: Literal["classification", "regression"] | None = setting(
+        None, "What is predicted.", shown="classification where `classes` are given"
+    )
+    classes: Annotated[int, limited(2, 10**6)] | None = setting(
+        None, "Number of classes; left out for regression."
+    )
+    hidden: Annotated[tuple[_Size, ...], Meta(max_length=64)] = setting((64, 64), "Layer sizes of the mlp.")
+    l2: NonNegative | None = setting(None, "Weight of the penalty on squares.", shown="the model's own")
 
-    key: str = "ofediq"
-    budget: float = 0.01
-    step_size: float = 0.01
-    preset: str = "paper"
-    planner: Literal["paper", "exact"] = "paper"
-    server: str | None = None
-    clients: int | None = None
-    steps: int | None = None
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.features is not None:
+            require(self.shape is None, "features", "excludes `shape` in [model]", self.features)
+            object.__setattr__(self, "shape", (self.features,))
+            object.__setattr__(self, "features", None)
+        if self.shape is None:
+            raise InputError("`shape` (or `features`) must be given in [model]")
+        if self.task is None:
+            object.__setattr__(self, "task", "regression" if self.classes is None else "classification")
+        dim = self.spec().build().dim  # says what does not fit together
+        limit = f"must have at most {_MOST_PARAMETERS:,} parameters"
+        require(dim <= _MOST_PARAMETERS, "model", limit, dim)
+
+    def spec(self) -> ModelSpec:
+        """The model's description for server and clients."""
+        from ofediq.federation.protocol.task import ModelSpec
+
+        return ModelSpec(self.name, self.shape or (), str(self.task), self.classes, self.hidden, self.l2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodChoice(Settings):
+    """`[method]`: which method, and what it may spend."""
+
+    key: str = setting("ofediq", "fedogd, ofedavg, fedomd, ofediq or ofedgrid.")
+    budget: Fraction = setting(0.01, "Fraction of FedOGD's uplink bits, in (0, 1].")
+    step_size: Positive = setting(0.01, "Learning rate.")
+    preset: Annotated[str, one_of("ofediq.methods:PRESETS")] = setting("paper", "paper or authors.")
+    planner: Literal["paper", "exact"] = setting("paper", "How OFedIQ's parameters are chosen.")
+    server: Annotated[str, one_of("ofediq.methods:SERVERS")] | None = setting(
+        None, "descend, adam or coin.", shown="the preset's"
+    )
+    clients: Annotated[int, limited(1, 10**7)] | None = setting(
+        None, "K that the plan is made for.", shown="the roster's length"
+    )
+    steps: Annotated[int, limited(1, 10**15)] | None = setting(
+        None, "Horizon of methods that spend a budget over a whole run."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        from ofediq.methods import KEYS
+
+        require_choice("key", self.key, KEYS)
 
     def build(self, dim: int, clients: int) -> Method:
         """The method for a model of `dim` parameters."""
-        expected = require_integer("clients", self.clients or clients or 1, 1)
-        require_fraction("budget", self.budget)
-        require_choice("planner", self.planner, ("paper", "exact"))
+        from ofediq.methods import at_budget, server_rule, with_server
+
+        expected = self.clients or clients or 1
         chosen = at_budget(
             self.key, self.budget, dim, expected, self.step_size, self.preset, self.planner, self.steps
         )
@@ -57,87 +119,82 @@ class MethodChoice:
         )
 
 
-@dataclass(frozen=True)
-class PageChoice:
-    """`[page]`: where the live page is served; a token is needed anywhere but on loopback."""
+@dataclass(frozen=True, kw_only=True)
+class PageChoice(Settings):
+    """`[page]`: where the live page is served."""
 
-    enabled: bool = True
-    host: str = "127.0.0.1"
-    port: int = 8321
-    token: str | None = None
+    enabled: bool = setting(True, "Whether there is a page.")
+    host: Annotated[str, Meta(pattern=r"\A[!-~]{1,255}\Z", extra={"rule": "be a host's name"})] = setting(
+        "127.0.0.1", "Address to listen on; anywhere but on loopback a token is needed."
+    )
+    port: Annotated[int, limited(0, 65535)] = setting(8321, "Port of the live page; 0 for a free one.")
+    token: (
+        Annotated[
+            str,
+            Meta(
+                pattern=r"\A[!-~]{1,1024}\Z",
+                extra={"rule": "be a word of printable ASCII characters", "secret": True},
+            ),
+        ]
+        | None
+    ) = setting(None, "What a reader has to know.")
 
 
-@dataclass(frozen=True)
-class FederationConfig:
-    """All of `federation.toml`.
+@dataclass(frozen=True, kw_only=True)
+class FederationConfig(Settings):
+    """All of `federation.toml`; `broker` is None for the embedded one."""
 
-    Attributes:
-        name: the federation's, first part of all topics.
-        seed: of all draws.
-        folder: for the state; relative to the configuration file.
-        model, method, rounds, page, tracker: tables of these names.
-        broker: None for the embedded one.
-    """
-
-    name: str
-    model: ModelSpec
-    seed: int = 0
-    folder: Path = Path("state")
+    name: Name = setting(..., "The federation's name, first part of all topics.")
+    seed: Seed = setting(0, "Seed of all draws.")
+    folder: FolderPath = setting(Path("state"), "Folder of the server's state, relative to the file.")
+    model: ModelChoice
     method: MethodChoice = field(default_factory=MethodChoice)
     rules: Rules = field(default_factory=Rules)
     broker: Broker | None = None
     page: PageChoice = field(default_factory=PageChoice)
     tracker: TrackerChoice = field(default_factory=TrackerChoice)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        there = self.folder
+        while not os.path.lexists(there) and there != there.parent:
+            there = there.parent
+        require(there.is_dir(), "folder", "must be a folder, not a file or below one", str(self.folder))
+
     @classmethod
     def read(cls, path: str | Path) -> FederationConfig:
         """The configuration in a file; raises `InputError` with the table and key that is wrong."""
-        path = Path(path)
-        content = _load(path)
-        known = (
-            "name",
-            "seed",
-            "folder",
-            "model",
-            "method",
-            "broker",
-            "rounds",
-            "clients",
-            "page",
-            "tracker",
-        )
-        _refuse_unknown("", content, known)
+        path, content = Path(path), _load(path)
+        tables = ("model", "method", "rounds", "clients", "broker", "page", "tracker")
+        top = _top(cls, content, tables)
+        clients = from_table(Rules, content.get("clients", {}), "clients")
+        clients.setdefault("open", not clients.get("roster"))
         return cls(
-            name=require_name("name", content.get("name")),
-            seed=require_integer("seed", content.get("seed", 0), 0, 2**32 - 1),
-            folder=path.parent / str(content.get("folder", "state")),
-            model=_model(_table(content, "model")),
-            method=_fill(MethodChoice, "method", _table(content, "method")),
-            rules=_rules(content),
-            broker=None if "broker" not in content else _broker(path, _table(content, "broker")),
-            page=_fill(PageChoice, "page", _table(content, "page")),
-            tracker=_fill(TrackerChoice, "tracker", _table(content, "tracker")),
+            **{**top, "folder": path.parent / top.get("folder", "state")},
+            model=ModelChoice.from_table(content.get("model", {}), "model"),
+            method=MethodChoice.from_table(content.get("method", {}), "method"),
+            rules=Rules(**from_table(Rules, content.get("rounds", {}), "rounds"), **clients),
+            broker=_broker(path, content["broker"]) if "broker" in content else None,
+            page=PageChoice.from_table(content.get("page", {}), "page"),
+            tracker=TrackerChoice.from_table(content.get("tracker", {}), "tracker"),
         )
 
 
-@dataclass(frozen=True)
-class SourceChoice:
-    """`[source]`: where a client's samples come from.
+@dataclass(frozen=True, kw_only=True)
+class SourceChoice(Settings):
+    """`[source]`: where a client's samples come from."""
 
-    Attributes:
-        kind: `lines` (JSON lines on standard input), `csv`, or `replay` (a recorded .npz).
-        path: the file of `csv` and `replay`; relative to the configuration file.
-        target: the column of `csv` to predict.
-        features: the columns of `csv` to predict from.
-    """
-
-    kind: str = "lines"
-    path: str | None = None
-    target: str | None = None
-    features: tuple[str, ...] | None = None
+    kind: Literal["lines", "csv", "replay"] = setting(
+        "lines", "lines: JSON lines on standard input; csv: a file; replay: a recorded .npz."
+    )
+    path: FilePath | None = setting(None, "The file of csv and replay, relative to client.toml.")
+    target: str | None = setting(None, "The column of csv to predict.")
+    features: tuple[str, ...] | None = setting(
+        None, "The columns of csv to predict from.", shown="all but the target"
+    )
 
     def __post_init__(self) -> None:
-        require_choice("kind", self.kind, ("lines", "csv", "replay"))
+        super().__post_init__()
         if self.kind != "lines":
             require(
                 self.path is not None, "path", f"must be given for a source of kind {self.kind}", self.path
@@ -146,118 +203,52 @@ class SourceChoice:
             require(self.target is not None, "target", "must name the column to predict", self.target)
 
 
-@dataclass(frozen=True)
-class ClientConfig:
+@dataclass(frozen=True, kw_only=True)
+class ClientConfig(Settings):
     """All of `client.toml`."""
 
-    name: str
-    federation: str
+    name: Name = setting(..., "The client's name.")
+    federation: Name = setting(..., "The federation's name.")
     broker: Broker
     source: SourceChoice = field(default_factory=SourceChoice)
 
     @classmethod
     def read(cls, path: str | Path) -> ClientConfig:
         """The configuration in a file; raises `InputError` with the table and key that is wrong."""
-        path = Path(path)
-        content = _load(path)
-        _refuse_unknown("", content, ("name", "federation", "broker", "source"))
-        source = dict(_table(content, "source"))
-        if isinstance(source.get("path"), str):
-            source["path"] = str(path.parent / source["path"])
+        path, content = Path(path), _load(path)
+        source = from_table(SourceChoice, content.get("source", {}), "source")
         return cls(
-            name=require_name("name", content.get("name")),
-            federation=require_name("federation", content.get("federation")),
-            broker=_broker(path, _table(content, "broker")),
-            source=_fill(SourceChoice, "source", source),
+            **_top(cls, content, ("broker", "source")),
+            broker=_broker(path, content.get("broker", {})),
+            source=SourceChoice(**_relative(path, source, "path")),
         )
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _load(path: str | Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(
             f"`config` must be a file that can be read, got {str(path)!r}: {error.strerror}"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # of TOML, of UTF-8, of a number too long, of tables too deep
         raise InputError(f"`config` must be TOML, got {str(path)!r}: {error}") from None
 
 
-def _table(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    table = content.get(name, {})
-    require(isinstance(table, Mapping), name, f"must be a table, [{name}]", table)
-    return cast(Mapping[str, Any], table)
+def _top(kind: type[Settings], content: Mapping[str, Any], tables: tuple[str, ...]) -> dict[str, Any]:
+    """The settings above a file's tables, checked; and that there are no other tables."""
+    refuse_unknown(content, (*(one.key for one in declared(kind)), *tables), "")
+    return from_table(kind, {key: value for key, value in content.items() if key not in tables}, "")
 
 
-def _refuse_unknown(table: str, content: Mapping[str, Any], known: tuple[str, ...]) -> None:
-    for key in content:
-        if key not in known:
-            close = difflib.get_close_matches(key, known, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"it knows {', '.join(known)}"
-            where = f"[{table}]" if table else "the configuration"
-            raise InputError(f"`{key}` is not known in {where}: {hint}")
+def _broker(path: Path, content: object) -> Broker:
+    return Broker(**_relative(path, from_table(Broker, content, "broker"), "ca", "certificate", "key"))
 
 
-def _fill(kind: type[T], table: str, content: Mapping[str, Any]) -> T:
-    """A dataclass from a table; a value of another type than the default's is refused."""
-    slots = {slot.name: slot for slot in fields(kind)}  # type: ignore[arg-type]  # a dataclass, by every caller
-    _refuse_unknown(table, content, tuple(slots))
-    values = {}
-    for key, value in content.items():
-        default = slots[key].default
-        number = isinstance(default, (int, float)) and not isinstance(default, bool)
-        if number and (isinstance(value, bool) or not isinstance(value, (int, float))):
-            raise InputError(f"`{key}` in [{table}] must be a number, got {value!r}")
-        if isinstance(default, (bool, str)) and type(value) is not type(default):
-            wanted = "true or false" if isinstance(default, bool) else "a text"
-            raise InputError(f"`{key}` in [{table}] must be {wanted}, got {value!r}")
-        values[key] = tuple(value) if isinstance(value, list) else value
-    missing = [
-        name for name, slot in slots.items() if slot.default is MISSING and slot.default_factory is MISSING
-    ]
-    for name in missing:
-        require(name in values, name, f"must be given in [{table}]", None)
-    return kind(**values)
-
-
-def _model(content: Mapping[str, Any]) -> ModelSpec:
-    values = dict(content)
-    if "features" in values:
-        require("shape" not in values, "features", "excludes `shape` in [model]", values["features"])
-        values["shape"] = [values.pop("features")]
-    values.setdefault("name", "auto")
-    values.setdefault("task", "classification" if "classes" in values else "regression")
-    shape = values.get("shape")
-    require(
-        isinstance(shape, list) and len(shape) > 0, "shape", "(or `features`) must be given in [model]", shape
-    )
-    for size in cast(list[Any], shape):
-        require_integer("shape", size, 1)
-    spec = _fill(ModelSpec, "model", values)
-    require_choice("task", spec.task, ("classification", "regression"))
-    spec.build()  # every other rule is the model's own
-    return spec
-
-
-def _rules(content: Mapping[str, Any]) -> Rules:
-    rounds, clients = dict(_table(content, "rounds")), _table(content, "clients")
-    _refuse_unknown(
-        "rounds", rounds, ("pace", "interval", "deadline", "min_clients", "start_clients", "count", "clip")
-    )
-    _refuse_unknown("clients", clients, ("roster", "open"))
-    values = {**rounds, **clients}
-    if "count" in values:
-        values["rounds"] = values.pop("count") or None
-    if values.get("clip") == 0:
-        values["clip"] = None
-    values.setdefault("open", not values.get("roster"))
-    values["roster"] = tuple(values.get("roster", ()))
-    return Rules(**values)
-
-
-def _broker(path: Path, content: Mapping[str, Any]) -> Broker:
-    values = dict(content)
-    for name in ("ca", "certificate", "key"):
-        if isinstance(values.get(name), str):
-            values[name] = str(path.parent / values[name])
-    return _fill(Broker, "broker", values)
+def _relative(path: Path, values: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """`values` with the paths called `names` taken from the folder of the file `path`."""
+    found = {name: str(path.parent / values[name]) for name in names if values.get(name) is not None}
+    return {**values, **found}

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Annotated
+
+from msgspec import Meta
 
 from ofediq.errors import require
 
@@ -12,6 +15,16 @@ AUTHORITY_FILE = "authority.pem"
 """What `ofediq certs` puts into the folder of a broker, a server or a client."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_RULE = "have 1 to 64 letters, digits or ._- and start with a letter or digit"
+
+Name = Annotated[
+    str,
+    Meta(
+        pattern=rf"\A{_NAME.pattern}\Z",
+        extra={"rule": _RULE, "plural": f"names, each of which must {_RULE}"},
+    ),
+]
+"""A safe name, for settings: the rule of `require_name`."""
 
 
 def require_name(argument: str, value: object) -> str:
@@ -27,6 +40,5 @@ def require_name(argument: str, value: object) -> str:
     ofediq.errors.InputError: `client` must have 1 to 64 letters, digits or ._- and start with a letter or digit,
     got 'shed/+'
     """
-    rule = "must have 1 to 64 letters, digits or ._- and start with a letter or digit"
-    require(isinstance(value, str) and _NAME.fullmatch(value) is not None, argument, rule, value)
+    require(isinstance(value, str) and _NAME.fullmatch(value) is not None, argument, f"must {_RULE}", value)
     return str(value)

@@ -19,12 +19,12 @@ from ofediq.models import Model
 
 def assemble(config: FederationConfig) -> Coordinator:
     """The coordinator that a configuration describes, with the state in its folder if there is one."""
-    dim = config.model.build().dim
-    method = config.method.build(dim, len(config.rules.roster))
+    model = config.model.spec()
+    method = config.method.build(model.build().dim, len(config.rules.roster))
     return coordinate(
         config.name,
         method,
-        config.model,
+        model,
         config.rules,
         config.seed,
         config.folder,

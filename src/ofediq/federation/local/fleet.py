@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ofediq.federation.network.link import Broker
+from ofediq.federation.network.broker import Broker
 from ofediq.federation.network.sources import write_replay
 from ofediq.streams import Stream
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from ofediq.errors import require_nonnegative, require_positive
 from ofediq.federation.names import require_name
-from ofediq.federation.network.link import Broker, BrokerError
+from ofediq.federation.network.broker import Broker, BrokerError
 from ofediq.federation.network.session import Session
 from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.messages import Publish

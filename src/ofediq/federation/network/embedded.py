@@ -8,7 +8,7 @@ import socket
 from collections.abc import AsyncIterator
 
 from ofediq.errors import extra
-from ofediq.federation.network.link import Broker, BrokerError
+from ofediq.federation.network.broker import Broker, BrokerError
 
 HOST = "127.0.0.1"
 _PLUGINS = {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}}

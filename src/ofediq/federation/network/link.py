@@ -9,13 +9,10 @@ import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit
 
-from ofediq.errors import InputError, OFedIQError, extra, require
-from ofediq.federation.network.hosts import is_loopback
+from ofediq.errors import extra
+from ofediq.federation.network.broker import Broker, BrokerError
 from ofediq.federation.protocol.messages import Publish
 
 # Reason codes of MQTT after which trying again is pointless; paho translates those of MQTT 3.1.1 into them.
@@ -31,112 +28,8 @@ _FINAL = frozenset(
 )
 
 
-class BrokerError(OFedIQError):
-    """The broker refuses this client or server, or cannot be reached."""
-
-
 class LinkDown(Exception):  # noqa: N818  # a signal to reconnect, not an error that a user sees
     """The connection is lost."""
-
-
-@dataclass(frozen=True)
-class Broker:
-    """Where the broker is and how to prove who we are.
-
-    Args:
-        address: `mqtts://host:8883` (TLS) or `mqtt://host:1883`, with `user:password@` where the broker wants it.
-        ca: certificate of the authority that signed the broker's; the system's authorities if left out.
-        certificate: ours, for brokers that ask for one.
-        key: its private key.
-        insecure: allow a connection without TLS, on loopback only.
-        keepalive: seconds after which the broker takes a silent connection for dead.
-
-    >>> Broker("mqtts://broker.example").port
-    8883
-    >>> Broker("mqtt://broker.example", insecure=True)
-    Traceback (most recent call last):
-    ofediq.errors.InputError: `address` must be mqtts:// (TLS) unless the broker is on loopback,
-    got 'mqtt://broker.example'
-    """
-
-    address: str
-    ca: str | None = None
-    certificate: str | None = None
-    key: str | None = None
-    insecure: bool = False
-    keepalive: int = 15
-
-    def __post_init__(self) -> None:
-        parts = urlsplit(self.address)
-        rule = "must look like mqtts://host:port or mqtt://host:port"
-        require(parts.scheme in ("mqtt", "mqtts") and bool(parts.hostname), "address", rule, self.address)
-        try:
-            parts.port  # noqa: B018  # raises where it is not a number
-        except ValueError:
-            raise InputError(f"`address` {rule}, got {self.address!r}") from None
-        if not self.secure:
-            loopback = is_loopback(self.host)
-            shown = f"{parts.scheme}://{parts.hostname}"  # no password in a message
-            require(loopback, "address", "must be mqtts:// (TLS) unless the broker is on loopback", shown)
-            require(self.insecure, "address", "must be mqtts:// (TLS) unless `insecure` is set", shown)
-        for name in ("ca", "certificate", "key"):
-            path = getattr(self, name)
-            if path is not None:
-                require(Path(path).is_file(), name, "must be a file that exists", str(path))
-        require(
-            (self.certificate is None) == (self.key is None), "key", "must go with `certificate`", self.key
-        )
-
-    @property
-    def secure(self) -> bool:
-        """Whether the connection is encrypted."""
-        return urlsplit(self.address).scheme == "mqtts"
-
-    @property
-    def host(self) -> str:
-        """The broker's host."""
-        return str(urlsplit(self.address).hostname)
-
-    @property
-    def port(self) -> int:
-        """Its port."""
-        return urlsplit(self.address).port or (8883 if self.secure else 1883)
-
-    @property
-    def login(self) -> dict[str, str]:
-        """User name and password in the address, if any."""
-        parts = urlsplit(self.address)
-        found = {"username": parts.username, "password": parts.password}
-        return {key: unquote(value) for key, value in found.items() if value is not None}
-
-    def tls(self) -> ssl.SSLContext | None:
-        """The TLS settings: the broker's certificate and host name are always checked."""
-        if not self.secure:
-            return None
-        try:
-            context = ssl.create_default_context(cafile=self.ca)
-        except (ssl.SSLError, OSError) as error:
-            raise BrokerError(f"cannot use the authority's certificate {self.ca}: {error}") from None
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.sslsocket_class = _ClosingSocket
-        if self.certificate is not None:
-            try:
-                context.load_cert_chain(self.certificate, self.key)
-            except (ssl.SSLError, OSError) as error:
-                raise BrokerError(f"cannot use certificate {self.certificate}: {error}") from None
-        return context
-
-
-class _ClosingSocket(ssl.SSLSocket):
-    """Closed when the handshake fails: the MQTT library would leave it open."""
-
-    def do_handshake(self, block: bool = False) -> None:
-        """Shake hands, or close."""
-        try:
-            super().do_handshake(block)
-        except BaseException:
-            self.close()
-            raise
 
 
 class Link(Protocol):

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ofediq.errors import CheckpointError
-from ofediq.federation.network.link import Broker, BrokerError, Link, LinkDown, connect
+from ofediq.federation.network.broker import Broker, BrokerError
+from ofediq.federation.network.link import Link, LinkDown, connect
 from ofediq.federation.network.session import Backoff
 from ofediq.federation.protocol.coordinator import Action, Coordinator, Save
 from ofediq.federation.protocol.state import ServerState

@@ -11,7 +11,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from ofediq.errors import InputError
-from ofediq.federation.network.link import Broker, BrokerError, Link, LinkDown, connect
+from ofediq.federation.network.broker import Broker, BrokerError
+from ofediq.federation.network.link import Link, LinkDown, connect
 from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.messages import Publish, split_topic, write_json
 

@@ -3,53 +3,53 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from ofediq.errors import require, require_choice, require_integer, require_positive
-from ofediq.federation.names import require_name
+from msgspec import Meta
+
+from ofediq.errors import require
+from ofediq.federation.names import Name
 from ofediq.federation.protocol.clipping import CLIP
+from ofediq.settings import NonNegative, Seconds, Settings, limited, setting
 
 Pace = Literal["asap", "interval"]
+_Some = Annotated[int, limited(1, 10**6)]
 
 
 @dataclass(frozen=True)
-class Rules:
-    """How rounds run.
+class Rules(Settings):
+    """How rounds run: `[rounds]` and `[clients]` of federation.toml."""
 
-    Attributes:
-        pace: `asap`: the next round opens as soon as one closes. `interval`: every `interval` seconds.
-        interval: seconds between openings, for that pace.
-        deadline: seconds after which a round closes without those who are missing.
-        min_clients: no round opens with fewer clients connected.
-        start_clients: the first round waits for so many, that of a continued server for `deadline` seconds at most;
-            None: `min_clients`.
-        rounds: end after so many; None for no end.
-        roster: clients that may take part, numbered in this order.
-        open: whether others may register as well.
-        clip: limit for large updates in running medians; None for none.
-    """
-
-    pace: Pace = "asap"
-    interval: float = 1.0
-    deadline: float = 10.0
-    min_clients: int = 1
-    start_clients: int | None = None
-    rounds: int | None = None
-    roster: tuple[str, ...] = ()
-    open: bool = True
-    clip: float | None = CLIP
+    pace: Pace = setting(
+        "asap", "asap: the next round opens as soon as one closes; interval: every so often.", table="rounds"
+    )
+    interval: Seconds = setting(1.0, "Seconds from round to round, for that pace.", table="rounds")
+    deadline: Seconds = setting(
+        10.0, "Seconds after which a round closes without those who are missing.", table="rounds"
+    )
+    min_clients: _Some = setting(1, "No round opens with fewer clients connected.", table="rounds")
+    start_clients: _Some | None = setting(
+        None,
+        "The first round waits for so many, that of a continued server for `deadline` seconds at most.",
+        shown="min_clients",
+        table="rounds",
+    )
+    rounds: Annotated[int, limited(0, 10**15)] | None = setting(
+        None, "End after so many; 0 for no end.", shown="no end", key="count", table="rounds"
+    )
+    roster: Annotated[tuple[Name, ...], Meta(max_length=10**6)] = setting(
+        (), "Clients that may take part, numbered in this order.", table="clients"
+    )
+    open: bool = setting(True, "Whether others may register as well.", table="clients")
+    clip: NonNegative | None = setting(
+        CLIP, "Limit for large updates in running medians, above 1; 0 for none.", table="rounds"
+    )
 
     def __post_init__(self) -> None:
-        require_choice("pace", self.pace, ("asap", "interval"))
-        require_positive("interval", self.interval)
-        require_positive("deadline", self.deadline)
-        require_integer("min_clients", self.min_clients, 1)
-        if self.start_clients is not None:
-            require_integer("start_clients", self.start_clients, 1)
-        if self.rounds is not None:
-            require_integer("rounds", self.rounds, 1)
-        for name in self.roster:
-            require_name("roster", name)
+        super().__post_init__()
+        for name in ("rounds", "clip"):
+            object.__setattr__(self, name, getattr(self, name) or None)
+        require(self.clip is None or self.clip > 1, "clip", "must be above 1, or 0 for none", self.clip)
         require(len(set(self.roster)) == len(self.roster), "roster", "must not repeat a name", self.roster)
         require(self.open or len(self.roster) > 0, "roster", "must name the clients when `open` is false", ())
 
