@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, field, fields
@@ -50,6 +51,15 @@ def one_of(address: str) -> Meta:
         address: `module:name` of a tuple of texts, or of a `Literal`.
     """
     return Meta(extra={"choices": address})
+
+
+def accepted_by(address: str) -> Meta:
+    """Texts that a room's function accepts, for `Annotated[str, ..]`; it is looked up when a value is checked.
+
+    Args:
+        address: `module:name` of a function that raises `InputError` for a text it does not understand.
+    """
+    return Meta(max_length=1000, extra={"check": address})
 
 
 class Note(NamedTuple):
@@ -193,12 +203,37 @@ def checked(kind: Any, value: Any, name: str, where: str = "") -> Any:
     try:
         found = msgspec.convert(plain, kind, dec_hook=_path)
     except msgspec.ValidationError:
-        found = MISSING
-    allowed = choices(kind)
-    if found is MISSING or (allowed and found is not None and found not in allowed):
         secret = isinstance(value, str) and _plain(inspect.type_info(kind))[1].get("secret")
-        raise InputError(f"`{name}`{where} must {rule(kind)}, got {'another' if secret else shown(value)}")
+        complaint = f"must {rule(kind)}, got {'another' if secret else shown(value)}"
+    else:
+        complaint = _complaint(inspect.type_info(kind), found)
+    if complaint:
+        raise InputError(f"`{name}`{where} {complaint}")
     return found
+
+
+def _complaint(info: inspect.Type, value: Any) -> str:
+    """What the room that owns the choices says about a value of the right type; empty if it is one of them."""
+    info, extra = _plain(info)
+    if value is None:
+        return ""
+    if isinstance(info, inspect.VarTupleType):
+        return next(filter(None, (_complaint(info.item_type, one) for one in value)), "")
+    if "choices" in extra and value not in (allowed := _owned(extra["choices"])):
+        return f"must be one of {', '.join(allowed)}, got {shown(value)}"
+    if "check" in extra:
+        try:
+            _owned(extra["check"])(value)
+        except InputError as error:
+            return re.sub(r"\A`\w+` ", "", str(error))  # the setting has a name of its own
+    return ""
+
+
+def _owned(address: str) -> Any:
+    """What a room calls so: `module:name`; for a `Literal` its texts."""
+    module, _, name = address.partition(":")
+    found = getattr(importlib.import_module(module), name)
+    return get_args(found) or found
 
 
 def _path(kind: type[Any], value: object) -> Path:
@@ -215,11 +250,7 @@ def choices(kind: Any) -> tuple[str, ...]:
         return next(
             get_args(one) for one in (kind, *get_args(kind)) if get_origin(one) is Literal
         )  # in their order
-    if "choices" not in extra:
-        return ()
-    module, _, name = extra["choices"].partition(":")
-    found = getattr(importlib.import_module(module), name)
-    return tuple(get_args(found) or found)
+    return tuple(_owned(extra["choices"])) if "choices" in extra else ()
 
 
 def rule(kind: Any) -> str:
@@ -279,7 +310,8 @@ def _rule(info: inspect.Type) -> str:
         return "be true or false"
     if isinstance(info, inspect.DictType):
         return "be a table"
-    return "be a text"
+    limit = getattr(info, "max_length", None)
+    return "be a text" if limit is None else f"be a text of at most {limit} characters"
 
 
 def _plural(info: inspect.Type) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from ofediq.errors import DataError, InputError, require, require_choice
+from ofediq.errors import DataError, InputError, require
 from ofediq.settings import (
     FilePath,
     Finite,
@@ -18,6 +18,7 @@ from ofediq.settings import (
     Positive,
     Seed,
     Settings,
+    accepted_by,
     from_table,
     limited,
     one_of,
@@ -77,7 +78,7 @@ class Config(Settings):
     )
     alpha: Positive = setting(0.5, "Concentration of dirichlet.", panel=_DATA)
     labels: Annotated[int, limited(1, 10**6)] = setting(2, "Labels per client of label.", panel=_DATA)
-    methods: tuple[str, ...] = setting(
+    methods: tuple[Annotated[str, one_of("ofediq.methods:KEYS")], ...] = setting(
         ("fedogd", "ofedavg", "fedomd", "ofediq"),
         "Any of fedogd, ofedavg, fedomd, ofediq, ofedgrid, ogd, local, with commas.",
         shown="the first four",
@@ -101,7 +102,7 @@ class Config(Settings):
     planner: Literal["paper", "exact"] = setting(
         "paper", "OFedIQ's parameters: paper (Algorithm 3) or exact (the optimum).", panel=_LEARNING
     )
-    model: str = setting(
+    model: Annotated[str, accepted_by("ofediq.models.catalog:checked_name")] = setting(
         "auto", "auto, linear, softmax, mlp, cnn, or layers: 'conv 32, pool, dense 10'.", panel=_LEARNING
     )
     hidden: Sizes = setting((64, 64), "Layer sizes of the mlp.", panel=_LEARNING)
@@ -117,8 +118,6 @@ class Config(Settings):
         self._decide()
         self._check_source()
         require(len(self.methods) > 0, "methods", "must name at least one method", self.methods)
-        for key in self.methods:
-            _require_method(key)
         require(len(set(self.methods)) == len(self.methods), "methods", "must differ", ",".join(self.methods))
         last = _LAST_SEED + 1 - self.seeds
         require(self.seed <= last, "seed", f"must be an integer from 0 to {last}", self.seed)
@@ -199,9 +198,3 @@ class Config(Settings):
             )
         if self.target is None:
             raise InputError("`target` must name the column of `data` to predict, got nothing")
-
-
-def _require_method(key: str) -> None:
-    from ofediq.methods import KEYS
-
-    require_choice("methods", key, KEYS)

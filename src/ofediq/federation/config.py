@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
-from ofediq.errors import InputError, require, require_choice
+from ofediq.errors import InputError, require
 from ofediq.federation.names import Name
 from ofediq.federation.network.broker import Broker
 from ofediq.federation.protocol.rules import Rules
@@ -23,6 +23,7 @@ from ofediq.settings import (
     Positive,
     Seed,
     Settings,
+    accepted_by,
     declared,
     from_table,
     limited,
@@ -44,8 +45,8 @@ _MOST_PARAMETERS = 2**28  # a broadcast of 1 GiB
 class ModelChoice(Settings):
     """`[model]`: a built-in model, and what its samples look like."""
 
-    name: Annotated[str, one_of("ofediq.models.catalog:NAMES")] = setting(
-        "auto", "auto, linear, softmax, mlp or cnn."
+    name: Annotated[str, accepted_by("ofediq.models.catalog:checked_name")] = setting(
+        "auto", "auto, linear, softmax, mlp, cnn, or layers: 'conv 32, pool, dense 10'."
     )
     features: _Size | None = setting(None, "Numbers per sample; or give `shape`.")
     shape: Annotated[tuple[_Size, ...], Meta(min_length=1, max_length=8)] | None = setting(
@@ -85,7 +86,9 @@ class ModelChoice(Settings):
 class MethodChoice(Settings):
     """`[method]`: which method, and what it may spend."""
 
-    key: str = setting("ofediq", "fedogd, ofedavg, fedomd, ofediq or ofedgrid.")
+    key: Annotated[str, one_of("ofediq.methods:KEYS")] = setting(
+        "ofediq", "fedogd, ofedavg, fedomd, ofediq or ofedgrid."
+    )
     budget: Fraction = setting(0.01, "Fraction of FedOGD's uplink bits, in (0, 1].")
     step_size: Positive = setting(0.01, "Learning rate.")
     preset: Annotated[str, one_of("ofediq.methods:PRESETS")] = setting("paper", "paper or authors.")
@@ -99,12 +102,6 @@ class MethodChoice(Settings):
     steps: Annotated[int, limited(1, 10**15)] | None = setting(
         None, "Horizon of methods that spend a budget over a whole run."
     )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        from ofediq.methods import KEYS
-
-        require_choice("key", self.key, KEYS)
 
     def build(self, dim: int, clients: int) -> Method:
         """The method for a model of `dim` parameters."""
