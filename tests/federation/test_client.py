@@ -163,7 +163,7 @@ def test_predicting_before_the_first_model_is_one_clear_sentence() -> None:
 
 _WITHOUT_EXTRAS = """
 import sys
-allowed = {"numpy", "constriction", "aiomqtt", "paho", "ofediq", "typing_extensions", "cython_runtime"}
+allowed = {"numpy", "constriction", "msgspec", "aiomqtt", "paho", "ofediq", "typing_extensions", "cython_runtime"}
 before = set(sys.modules)
 from ofediq.federation.network.client import Client
 from ofediq.federation.network.session import Session
@@ -176,7 +176,7 @@ print(sorted(foreign))
 """
 
 
-def test_client_code_imports_numpy_constriction_and_aiomqtt_only() -> None:
+def test_client_code_imports_numpy_constriction_msgspec_and_aiomqtt_only() -> None:
     done = subprocess.run([sys.executable, "-c", _WITHOUT_EXTRAS], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -134,7 +134,7 @@ def test_a_client_whose_clock_is_behind_catches_up(tmp_path: Path, broker: Mosqu
 def test_a_folder_that_cannot_be_written_is_reported_and_the_server_goes_on(
     tmp_path: Path, broker: Mosquitto, stream: Stream, wanted: Result
 ) -> None:
-    (tmp_path / "state").write_text("a file where the folder should be")
+    (tmp_path / "state").symlink_to("/proc")  # nobody may write there, not even root
     with start(tmp_path, broker, stream) as run:
         end = run.wait_for_end()
         assert end["totals"]["updates"] == wanted.senders.sum()
