@@ -1,6 +1,7 @@
 """Models on flat parameter vectors: linear, softmax, mlp, cnn, any stack of layers, and adapters for frameworks."""
 
 from ofediq.models.adapters import LossModel, TorchModel, from_equinox, from_flax, from_loss, from_torch
+from ofediq.models.anchored import Anchored, anchored
 from ofediq.models.base import LayeredModel, Model, Task
 from ofediq.models.catalog import build
 from ofediq.models.cnn import cnn
@@ -10,6 +11,7 @@ from ofediq.models.mlp import mlp_classifier, mlp_regressor
 from ofediq.models.network import Network, network
 
 __all__ = [
+    "Anchored",
     "Conv",
     "Dense",
     "Identity",
@@ -22,6 +24,7 @@ __all__ = [
     "Tanh",
     "Task",
     "TorchModel",
+    "anchored",
     "build",
     "cnn",
     "from_equinox",

@@ -38,7 +38,7 @@ class Dataset:
 
     Attributes:
         name: how reports call it.
-        x: float32 [samples, ...], finite.
+        x: float32 [samples, ...], finite, or NaN for what is missing if `gaps` says so.
         y: int32 labels 0..classes-1 (classification) or finite float32 targets (regression), [samples].
         task: "classification" or "regression".
         classes: number of classes, by default the largest label + 1; None for regression.
@@ -55,6 +55,7 @@ class Dataset:
         target_range: (low, high) that were mapped to 0 and 1: `low + y * (high - low)` has the original unit.
         scaling: how the features were scaled.
         truth: the optimum behind a synthetic dataset.
+        gaps: whether `x` may hold NaN; such a dataset has to go through `ofediq.streams.features` first.
 
     >>> data = Dataset("toy", x=[[0.0], [1.0], [2.0]], y=[0, 1, 1], task="classification")
     >>> len(data), data.classes, data.sample_shape
@@ -76,10 +77,11 @@ class Dataset:
     target_range: tuple[float, float] = (0.0, 1.0)
     scaling: str = "none"
     truth: Truth | None = None
+    gaps: bool = False
 
     def __post_init__(self) -> None:
         require_choice("task", self.task, TASKS)
-        x = _numbers("x", self.x, np.float32)
+        x = _numbers("x", self.x, np.float32, gaps=self.gaps)
         if x.ndim < 2 or x.shape[0] == 0:
             raise DataError(
                 f"`x` must have shape [samples, ...] with at least one sample, got {list(x.shape)}"
@@ -135,14 +137,15 @@ class Dataset:
         return previous
 
 
-def _numbers(name: str, values: Any, dtype: type[np.float32]) -> NDArray[np.float32]:
+def _numbers(name: str, values: Any, dtype: type[np.float32], *, gaps: bool = False) -> NDArray[np.float32]:
     try:
         with np.errstate(over="ignore"):  # what does not fit becomes infinite and is reported below
             array = np.ascontiguousarray(values, dtype=dtype)
     except (TypeError, ValueError) as error:
         raise DataError(f"`{name}` must hold numbers only: {error}") from None
-    if not np.isfinite(array).all():
-        bad = int(array.size - np.isfinite(array).sum())
+    fine = np.isfinite(array) | np.isnan(array) if gaps else np.isfinite(array)
+    if not fine.all():
+        bad = int(array.size - fine.sum())
         raise DataError(f"`{name}` must be finite in float32, got {bad} values that are not")
     return array
 

@@ -1,0 +1,22 @@
+"""What a stream becomes before it is learnt: features that every client makes online, without a look ahead.
+
+a pipeline    Pipeline of Readings and NumberTarget or LabelTarget; suggest (for a dataset)
+a simulation  featurize (a stream)
+"""
+
+from ofediq.streams.features.apply import featurize, suggest
+from ofediq.streams.features.labels import LabelTarget
+from ofediq.streams.features.numbers import NumberTarget
+from ofediq.streams.features.pipeline import BASELINES, Memory, Pipeline
+from ofediq.streams.features.readings import Readings
+
+__all__ = [
+    "BASELINES",
+    "LabelTarget",
+    "Memory",
+    "NumberTarget",
+    "Pipeline",
+    "Readings",
+    "featurize",
+    "suggest",
+]

@@ -1,0 +1,128 @@
+"""Run a pipeline over a stream, and choose one for a dataset."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ofediq.errors import DataError
+from ofediq.streams.dataset import Dataset
+from ofediq.streams.features.labels import LabelTarget
+from ofediq.streams.features.numbers import NumberTarget
+from ofediq.streams.features.pipeline import Pipeline, put, take
+from ofediq.streams.features.readings import Readings
+from ofediq.streams.stream import ABSENT, Stream
+
+# Above so many readings only their levels are features: changes would double a model that is large already.
+_MANY_READINGS = 64
+_MANY_CLASSES = 20
+_DAY = 86_400.0
+_LONGEST_SEASON = 512
+_YEAR_2000, _YEAR_2100 = 946_684_800.0, 4_102_444_800.0
+
+
+def featurize(stream: Stream, pipeline: Pipeline) -> Stream:
+    """`stream` with the features of `pipeline` as samples, computed by each client as it goes.
+
+    Client k's row at step t depends on its readings up to t and its targets before t, and on nothing else. Every
+    (client, step) gets a sample of its own, since the same reading means something else after another past.
+
+    >>> data = Dataset("ramp", x=np.arange(5.0)[:, None], y=[0.0, 2.0, 4.0, 6.0, 8.0], task="regression")
+    >>> rows = featurize(Stream(data, np.arange(5)[:, None]), Pipeline(Readings(("x",)), NumberTarget("last")))
+    >>> rows.x[:, -2:].tolist()  # forecast and unit: the last value, and its usual change
+    [[0.0, 0.0], [0.0, 0.0], [2.0, 0.0], [4.0, 0.0], [6.0, 2.0]]
+    """
+    source = stream.dataset
+    readings = _flat(source)
+    present = stream.present
+    places = np.cumsum(present.ravel()).reshape(present.shape) - 1
+    order = np.where(present, places, ABSENT)
+    rows = stream.order[present]  # steps one after another, clients in order
+    width = len(pipeline.columns) + len(pipeline.anchors)
+    out = np.empty((len(rows), width), np.float32)
+    memory = pipeline.memory(stream.clients)
+    begin = 0
+    for t in range(stream.steps):
+        here = np.flatnonzero(present[t])
+        end = begin + len(here)
+        if not len(here):
+            continue
+        used = rows[begin:end]
+        own = memory if len(here) == stream.clients else take(memory, here)
+        time = None if source.time is None else source.time[used]
+        out[begin:end], own = pipeline.observe(own, readings[used], time)
+        own = pipeline.learn(own, source.y[used])
+        if len(here) == stream.clients:
+            memory = own
+        else:
+            put(memory, here, own)
+        begin = end
+    made = replace(
+        source,
+        x=out,
+        y=source.y[rows],
+        previous=None if source.previous is None else source.previous[rows],
+        time=None if source.time is None else source.time[rows],
+        client_ids=None if source.client_ids is None else source.client_ids[rows],
+        feature_names=(*pipeline.columns, *pipeline.anchors),
+        gaps=False,
+    )
+    return Stream(made, order)
+
+
+def suggest(dataset: Dataset, baseline: str = "auto", season: int | None = None) -> Pipeline:
+    """A pipeline for `dataset`: flags and gaps as they occur, the calendar if it has dates, a day as season.
+
+    Arguments:
+        dataset: what is to be learnt; images and other samples with several axes have no pipeline.
+        baseline: "auto", "last", "mean", "season" or "none".
+        season: rows of one client per season; None: a day, where the dates say how many rows that is.
+    """
+    x = _flat(dataset)
+    names = dataset.feature_names or tuple(f"x{place}" for place in range(x.shape[1]))
+    missing = np.isnan(x)
+    whole = np.nan_to_num(x)
+    flags = ((whole == 0) | (whole == 1)).all(axis=0)
+    measured = Readings(
+        names,
+        tuple(name for name, flag in zip(names, flags, strict=True) if flag),
+        tuple(name for name, gap in zip(names, missing.any(axis=0), strict=True) if gap),
+        len(names) <= _MANY_READINGS,
+    )
+    dates = _has_dates(dataset)
+    rows = (_rows_per_day(dataset) if dates else 0) if season is None else season
+    if dataset.classes is None:
+        return Pipeline(measured, NumberTarget(baseline, rows), dates)
+    lags = 2 if dataset.classes <= _MANY_CLASSES else 0
+    return Pipeline(measured, LabelTarget(dataset.classes, baseline, rows if lags else 0, lags), dates)
+
+
+def _flat(dataset: Dataset) -> NDArray[Any]:
+    if dataset.x.ndim != 2:
+        raise DataError(
+            f"`features` need samples that are rows of numbers, got shape {list(dataset.sample_shape)}"
+        )
+    return dataset.x
+
+
+def _has_dates(dataset: Dataset) -> bool:
+    """Whether `time` is seconds since 1970 rather than a count."""
+    time = dataset.time
+    return time is not None and bool(_YEAR_2000 <= np.median(time) <= _YEAR_2100)
+
+
+def _rows_per_day(dataset: Dataset) -> int:
+    """How many rows of one client make a day; 0 if they do not come regularly, or too often."""
+    assert dataset.time is not None
+    ids = np.zeros(len(dataset), np.int32) if dataset.client_ids is None else dataset.client_ids
+    by_client = np.lexsort([dataset.time, ids])
+    same = np.diff(ids[by_client]) == 0
+    gaps = np.diff(dataset.time[by_client])[same]
+    usual = float(np.median(gaps)) if len(gaps) else 0.0
+    if usual <= 0:
+        return 0
+    rows = _DAY / usual
+    return round(rows) if 2 <= rows <= _LONGEST_SEASON and abs(rows - round(rows)) < 0.01 else 0

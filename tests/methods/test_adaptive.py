@@ -1,0 +1,80 @@
+"""The rule without a step size: the equations, any unit, and learning that costs little at first."""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import numpy as np
+import pytest
+
+from ofediq import methods
+from ofediq.errors import InputError
+from ofediq.methods.adaptive import adaptive
+from ofediq.testing import check_method
+
+
+def test_equals_the_equations() -> None:
+    gradients = [[0.0, 1.0], [2.0, -1.0], [-1.0, 0.5], [0.0, 0.0], [3.0, -2.0], [-3.0, -2.0]]
+    rule, params = adaptive(first=0.01), np.array([1.5, -2.0], np.float32)
+    state = rule.init(params)
+    start, fades = [1.5, -2.0], [0.99, 0.999, 0.9999]
+    squares, path, near, reach = [0.0] * 2, [0.0] * 2, [0.0] * 2, [0.0] * 2
+    largest, energy, won, factor = [0.0] * 3, [0.0] * 3, [0.0] * 3, [0.0] * 3
+    for pair in gradients:
+        gain = sum(g * p for g, p in zip(pair, path, strict=True))
+        for i, b in enumerate(fades):
+            largest[i], energy[i] = max(b * largest[i], abs(gain)), b * b * energy[i] + gain * gain
+            won[i] = max(0.0, b * won[i] - factor[i] * gain)
+            factor[i] = (0.01 * largest[i] + won[i]) / math.sqrt(energy[i]) if energy[i] else 0.0
+        for i, g in enumerate(pair):
+            squares[i] += g * g
+            move = g / math.sqrt(squares[i]) if squares[i] else 0.0
+            path[i] -= move
+            reach[i] = max(reach[i], abs(near[i]))
+            near[i] -= max(reach[i], 0.01) * move
+        wanted = [start[i] + sum(factor) * path[i] + near[i] for i in range(2)]
+        params, state = rule.apply(params, 7 * np.array(pair, np.float32), 7, state)
+        np.testing.assert_allclose(params, wanted, rtol=1e-5)
+
+
+def test_numpy_and_compiled_jax_agree() -> None:
+    rule, totals = adaptive(), np.random.default_rng(0).standard_normal((40, 30)).astype(np.float32)
+    totals[:, 3] = 0
+    params = compiled = np.ones(30, np.float32)
+    state = traced = rule.init(params)
+    step = jax.jit(rule.apply, static_argnums=2)
+    for total in totals:
+        params, state = rule.apply(params, total, 9, state)
+        compiled, traced = step(compiled, total, 9, traced)
+    np.testing.assert_allclose(compiled, params, rtol=1e-4, atol=1e-5)
+    assert params[3] == 1
+    assert params.dtype == np.float32
+
+
+@pytest.mark.parametrize("noise", [0.0, 3.0])
+@pytest.mark.parametrize("distance", [0.03, 0.3, 3.0])
+def test_learns_near_and_far_optima_without_tuning(distance: float, noise: float) -> None:
+    """Squared loss on features of size 1: at most a little worse than the start early on, far better in the end."""
+    rng, rule = np.random.default_rng(1), adaptive()
+    best = distance * rng.choice([-1.0, 1.0], 20)
+    params = np.zeros(20, np.float32)
+    state, losses, untouched = rule.init(params), [], []
+    for _ in range(3000):
+        x = rng.normal(size=(10, 20))
+        miss = x @ (params - best)
+        losses.append(np.mean(miss**2))
+        untouched.append(np.mean((x @ best) ** 2))
+        gradient = 2 * miss @ x + noise * distance * rng.normal(size=20) * np.sqrt(10)
+        params, state = rule.apply(params, gradient.astype(np.float32), 10, state)
+    assert np.mean(losses[:100]) < 1.05 * np.mean(untouched[:100])
+    assert np.mean(losses[-500:]) < (0.01 if noise == 0 else 0.2) * np.mean(untouched[-500:])
+
+
+def test_keeps_every_contract() -> None:
+    check_method(methods.with_server(methods.fedogd(), adaptive()))
+
+
+def test_the_first_move_must_be_positive() -> None:
+    with pytest.raises(InputError, match="`first` must be a finite number > 0, got 0"):
+        adaptive(0)
