@@ -7,9 +7,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from ofediq import methods, models, streams
+from ofediq.errors import InputError
 from ofediq.methods import Method
 from ofediq.simulation import hindsight, simulate
-from ofediq.streams import Stream
+from ofediq.streams import Dataset, Stream
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +111,34 @@ def test_comparator_of_a_network_is_an_estimate(linear_stream: Stream) -> None:
     assert regret.comparator.losses.sum() <= final.sum() * (
         1 + 1e-5
     )  # at least as good as where the run ended
+
+
+def test_dynamic_regret_in_one_window_is_the_static_one(linear_stream: Stream) -> None:
+    result = simulate(methods.fedogd(0.01), linear_stream, models.linear(4))
+    whole = result.dynamic_regret(linear_stream.steps)
+    np.testing.assert_allclose(whole.curve, result.regret().curve)
+    assert whole.path == 0
+
+
+def test_dynamic_regret_is_measured_against_the_best_of_each_window() -> None:
+    data = Dataset("jump", x=np.ones((6, 1)), y=np.array([1.0, 1.0, 1.0, 5.0, 5.0, 9.0]), task="regression")
+    stream = Stream(data, np.array([[0], [1], [2], [-1], [-1], [-1], [3], [4], [5]]))
+    result = simulate(methods.fedogd(0.1), stream, models.linear(1, intercept=False))
+    regret = result.dynamic_regret(3)
+    # The best constants are 1 and, of 5, 5 and 9, 19 / 3; in between nobody has a sample.
+    last = np.array([5.0, 5.0, 9.0]) - 19 / 3
+    expected = np.cumsum(result.loss - np.array([0, 0, 0, 0, 0, 0, *last**2]))
+    np.testing.assert_allclose(regret.curve, expected, rtol=1e-5)
+    assert regret.comparators[1] is None
+    assert regret.path == pytest.approx(19 / 3 - 1)
+    assert not regret.estimate
+    with pytest.raises(InputError, match="`window` must be an integer >= 1, got 0"):
+        result.dynamic_regret(0)
+
+
+def test_following_a_drift_costs_less_than_standing_still() -> None:
+    stream = streams.synthetic(task="regression", clients=10, steps=200, features=3, drift="abrupt", seed=1)
+    slow, fast = (
+        simulate(methods.fedogd(eta), stream, models.linear(3)).dynamic_regret(10) for eta in (1e-4, 0.1)
+    )
+    assert fast.curve[-1] < slow.curve[-1]

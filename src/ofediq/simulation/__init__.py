@@ -5,11 +5,12 @@ from ofediq.simulation.hindsight import Comparator, hindsight
 from ofediq.simulation.mesh import client_mesh, join_processes
 from ofediq.simulation.native import native_status
 from ofediq.simulation.reference import reference
-from ofediq.simulation.regret import Regret
+from ofediq.simulation.regret import DynamicRegret, Regret
 from ofediq.simulation.result import Result
 
 __all__ = [
     "Comparator",
+    "DynamicRegret",
     "InterruptedRunError",
     "Regret",
     "Result",

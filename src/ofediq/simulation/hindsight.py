@@ -105,10 +105,13 @@ def _least_squares(
     model: Network, stream: Stream, weights: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.float64]:
     """Normal equations with the penalty l2 / 2 ||w||^2 per sample; the pseudo-inverse where features depend."""
-    x = stream.x.reshape(len(stream.x), -1).astype(np.float64)
-    design = np.hstack([x, np.ones((len(x), 1))]) if model.stages[0].bias else x
-    gram = 2 * (design.T * weights) @ design + model.l2 * weights.sum() * np.eye(design.shape[1])
-    solution, *_ = np.linalg.lstsq(gram, 2 * design.T @ (weights * stream.y), rcond=None)
+    gram, moment = model.l2 * weights.sum() * np.eye(model.dim), np.zeros(model.dim)
+    for x, y, weight in _pieces(stream, weights):
+        flat = x.reshape(len(x), -1).astype(np.float64)
+        design = np.hstack([flat, np.ones((len(x), 1))]) if model.stages[0].bias else flat
+        gram += 2 * (design.T * weight) @ design
+        moment += 2 * design.T @ (weight * y)
+    solution, *_ = np.linalg.lstsq(gram, moment, rcond=None)
     return np.asarray(solution, np.float64)
 
 
@@ -156,18 +159,19 @@ def _losses(model: Model, stream: Stream, params: npt.NDArray[Any]) -> npt.NDArr
 def _at(
     model: Model, stream: Stream, weights: npt.NDArray[np.float64], params: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Loss and squared gradient norm of every sample, and the weighted sum of the gradients."""
+    """Loss and squared gradient norm of every sample (zero if nobody sees it), and the sum of the gradients."""
     if _is_linear(model):  # in double precision
         at, size, gradients_of = params, _CHUNK, model.client_gradients
     else:
         at, size, gradients_of = params.astype(np.float32), model.chunk, jax.jit(model.client_gradients)
-    losses, squared, total = [], [], np.zeros(model.dim)
+    parts, total = [], np.zeros(model.dim)
     for x, y, weight in _pieces(stream, weights, size):
         gradients = np.asarray(gradients_of(at, x, y), np.float64)
-        losses.append(np.asarray(model.evaluate(at, x, y)[0], np.float64))
-        squared.append((gradients * gradients).sum(1))
+        parts.append((np.asarray(model.evaluate(at, x, y)[0], np.float64), (gradients * gradients).sum(1)))
         total += weight @ gradients
-    return np.concatenate(losses), np.concatenate(squared), total
+    found = np.zeros((2, len(weights)))
+    found[:, weights > 0] = np.concatenate(parts, axis=1)
+    return found[0], found[1], total
 
 
 def _by_step(stream: Stream, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -178,6 +182,8 @@ def _by_step(stream: Stream, values: npt.NDArray[np.float64]) -> npt.NDArray[np.
 def _pieces(
     stream: Stream, weights: npt.NDArray[np.float64], size: int = _CHUNK
 ) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float64]]]:
-    """The dataset in pieces of bounded size."""
-    for i in range(0, len(stream.y), size):
-        yield stream.x[i : i + size], stream.y[i : i + size], weights[i : i + size]
+    """The samples that somebody sees, in pieces of bounded size."""
+    seen = np.flatnonzero(weights)
+    for i in range(0, len(seen), size):
+        rows = seen[i : i + size]
+        yield stream.x[rows], stream.y[rows], weights[rows]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.errors import InputError
+from ofediq.errors import InputError, require_integer
 from ofediq.methods import Method
 from ofediq.simulation.hindsight import Comparator, hindsight
 from ofediq.theory import regret_bound_curve
@@ -54,6 +55,44 @@ def regret_of(result: Result, tolerance: float, comparator: Comparator | None = 
     except InputError as error:
         bound, reason = None, str(error)
     return Regret(curve, bound, reason, comparator)
+
+
+@dataclass(frozen=True, eq=False)
+class DynamicRegret:
+    """Regret against the best model of each window: what a learner that follows a drift is measured by.
+
+    Attributes:
+        curve: cumulative loss minus that of the comparators, [steps].
+        comparators: the best fixed model of each window, in order; None where nobody had a sample.
+    """
+
+    curve: npt.NDArray[np.float64]
+    comparators: tuple[Comparator | None, ...]
+
+    @property
+    def estimate(self) -> bool:
+        """Whether a comparator is only an estimate, so that the true regret may be larger."""
+        return not all(one.exact for one in self.comparators if one is not None)
+
+    @property
+    def path(self) -> float:
+        """How far the best model moves: the sum of |w*_{i+1} - w*_i| over the windows."""
+        places = [one.params for one in self.comparators if one is not None]
+        return float(sum(np.linalg.norm(there - here) for here, there in pairwise(places)))
+
+
+def dynamic_regret_of(result: Result, window: int, tolerance: float) -> DynamicRegret:
+    """The regret of `result` against the best model of each window; see `Result.dynamic_regret`."""
+    window, stream = require_integer("window", window, 1), result.stream
+    start = None if result.model.convex or result.params.ndim != 1 else result.params
+    best: list[Comparator | None] = []
+    losses = np.zeros(result.steps)
+    for first in range(0, result.steps, window):
+        part = replace(stream, order=stream.order[first : first + window])
+        best.append(hindsight(result.model, part, tolerance, start) if part.present.any() else None)
+        if best[-1] is not None:
+            losses[first : first + window] = best[-1].losses
+    return DynamicRegret(np.cumsum(result.loss - losses), tuple(best))
 
 
 def _bound(result: Result, comparator: Comparator) -> npt.NDArray[np.float64]:

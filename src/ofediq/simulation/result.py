@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ofediq.methods import Method
     from ofediq.models import Model
     from ofediq.simulation.hindsight import Comparator
-    from ofediq.simulation.regret import Regret
+    from ofediq.simulation.regret import DynamicRegret, Regret
     from ofediq.streams import Stream
 
 Curve = npt.NDArray[np.float64]
@@ -121,6 +121,27 @@ class Result:
         from ofediq.simulation.regret import regret_of
 
         return regret_of(self, tolerance, comparator)
+
+    def dynamic_regret(self, window: int, tolerance: float = 1e-6) -> DynamicRegret:
+        """Regret against the best model of each window of `window` steps, for streams that drift.
+
+        One window as long as the run gives `regret`; shorter ones are harder to follow, so this is never smaller at
+        the end. No theorem of the paper bounds it.
+
+        Args:
+            window: steps in a window; the last one may be shorter.
+            tolerance: for `hindsight`.
+
+        >>> from ofediq import methods, models, simulate, streams
+        >>> stream = streams.synthetic(task="regression", clients=10, steps=100, features=3, drift="abrupt")
+        >>> result = simulate(methods.fedogd(0.1), stream, models.linear(3))
+        >>> moving = result.dynamic_regret(window=10)
+        >>> bool(moving.curve[-1] > result.regret().curve[-1]), len(moving.comparators)
+        (True, 10)
+        """
+        from ofediq.simulation.regret import dynamic_regret_of
+
+        return dynamic_regret_of(self, window, tolerance)
 
     def summary(self) -> dict[str, Any]:
         """The run in a few numbers, JSON-ready."""
