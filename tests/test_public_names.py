@@ -15,7 +15,6 @@ NAMES = {
     "__version__",
     "codec",
     "dashboard",
-    "drawing",
     "errors",
     "experiment",
     "federation",

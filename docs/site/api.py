@@ -18,7 +18,6 @@ ROOMS = (
     "simulation",
     "experiment",
     "report",
-    "drawing",
     "federation",
     "dashboard",
     "tracking",

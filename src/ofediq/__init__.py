@@ -20,7 +20,6 @@ from ofediq.lazy import attach
 if TYPE_CHECKING:
     from ofediq import codec as codec
     from ofediq import dashboard as dashboard
-    from ofediq import drawing as drawing
     from ofediq import errors as errors
     from ofediq import experiment as experiment
     from ofediq import federation as federation
@@ -56,7 +55,6 @@ _HOMES = {
     "Stream": "streams",
     "codec": "codec",
     "dashboard": "dashboard",
-    "drawing": "drawing",
     "errors": "errors",
     "experiment": "experiment",
     "federation": "federation",

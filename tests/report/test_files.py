@@ -5,7 +5,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from ofediq.errors import InputError
-from ofediq.report import Comparison, draw_comparison, draw_regrets, write_metrics
+from ofediq.report import Comparison, draw, draw_comparison, draw_regrets, write_metrics
 
 
 def test_a_row_per_method_seed_and_step(comparison: Comparison, tmp_path: Path) -> None:
@@ -37,6 +37,15 @@ def test_the_picture_has_methods_and_naive_references(comparison: Comparison, tm
     words = " ".join(text.get_text() for text in figure.axes[0].texts)
     for name in ("FedOGD", "OFedIQ", "majority class", "best constant", "last value"):
         assert name in words
+
+
+def test_results_alone_make_a_picture(comparison: Comparison, tmp_path: Path) -> None:
+    one, other = comparison.runs["fedogd"]
+    figure = draw(one, other, comparison.runs["ofediq"][0], path=tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").exists()
+    fedogd, ofediq = figure.axes[0].get_lines()
+    assert np.asarray(fedogd.get_ydata()) == pytest.approx((one.curve + other.curve) / 2)
+    assert np.asarray(ofediq.get_ydata()) == pytest.approx(comparison.runs["ofediq"][0].curve)
 
 
 def test_the_regret_picture_has_lines_and_a_bound(comparison: Comparison, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def _parse_budgets(text: str) -> list[float]:
 
 def _show(found: dict[str, Any]) -> None:
     from ofediq.cli import render
-    from ofediq.drawing import value_text
+    from ofediq.report import value_text
 
     if not found["points"]:
         return

@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ofediq.drawing import draw_frontier
 from ofediq.errors import InputError, require, require_fraction
 from ofediq.experiment.config import Config
 from ofediq.experiment.folder import Folder
 from ofediq.experiment.output import write_output
 from ofediq.experiment.runner import Listener, run
 from ofediq.experiment.setup import Experiment
+from ofediq.report import draw_frontier
 from ofediq.storage import save_json
 
 BUDGETS = (0.1, 0.01, 0.001, 0.0001)

@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from jax.sharding import Mesh
 
-from ofediq.drawing import value_text
 from ofediq.experiment.archive import load_result, save_result
 from ofediq.experiment.folder import Folder
 from ofediq.experiment.setup import Experiment
 from ofediq.methods import Method
-from ofediq.report import Comparison, bits_text
+from ofediq.report import Comparison, bits_text, value_text
 from ofediq.simulation import Comparator, InterruptedRunError, Regret, Result, client_mesh, simulate
 from ofediq.simulation.interrupt import deferred_interrupt
 from ofediq.streams import Stream, naive_references

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.drawing import longest
 from ofediq.errors import InputError
+from ofediq.report.figures.compare import longest
 from ofediq.simulation import Regret, Result
 
 Curve = npt.NDArray[np.float64]

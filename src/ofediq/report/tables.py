@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from ofediq.drawing import NAIVE_NAMES, value_text
+from ofediq.report.words import NAIVE_NAMES, bits_text, value_text
 
 
 class Rows(NamedTuple):
@@ -62,18 +62,6 @@ def missing_bounds(summary: dict[str, Any]) -> list[str]:
         if one.get("regret_bound_missing"):
             reasons.setdefault(one["regret_bound_missing"], []).append(one["name"])
     return [f"No bound for {' and '.join(names)}: {reason}." for reason, names in reasons.items()]
-
-
-def bits_text(bits: float) -> str:
-    """A number of bits for people.
-
-    >>> bits_text(61_508_700.0), bits_text(6.24e9), bits_text(0.0)
-    ('61.5 Mbit', '6.24 Gbit', '0 bit')
-    """
-    for size, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if bits >= 0.9995 * size:
-            return f"{bits / size:.3g} {unit}bit"
-    return f"{bits:.3g} bit"
 
 
 def _with_spread(one: dict[str, Any], metric: str) -> str:

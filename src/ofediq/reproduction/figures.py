@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ofediq.drawing import compare, regrets
+from ofediq.report.figures import compare, regrets
 from ofediq.reproduction.convex import Case, bounded
 from ofediq.reproduction.panels import PANELS, Panel, Scale
 from ofediq.reproduction.results import naive_curves, records

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from ofediq.drawing import NAIVE_NAMES, value_text
+from ofediq.report import NAIVE_NAMES, value_text
 from ofediq.reproduction.guarantees import COLUMNS, cells
 
 _STYLE = """

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, cast
 
-from ofediq.drawing import value_text
 from ofediq.experiment import Listener
 from ofediq.models import Model, build
+from ofediq.report import value_text
 from ofediq.reproduction.store import Record, Store
 from ofediq.reproduction.units import Data, Unit
 from ofediq.simulation import InterruptedRunError, Result, simulate

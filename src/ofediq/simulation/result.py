@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -179,12 +178,6 @@ class Result:
     def to_pandas(self) -> Any:
         """The per-step table as a pandas DataFrame."""
         return extra("pandas", "sim").DataFrame(self.table())
-
-    def plot(self, path: str | Path | None = None) -> Any:
-        """Draw accuracy or MSE over time and over bits; returns the matplotlib figure, saved if `path` is given."""
-        from ofediq.drawing import compare
-
-        return compare({self.name: [self]}, metric=self.metric, path=path)
 
     def _needs(self, task: str, what: str) -> None:
         if self.model.task != task:

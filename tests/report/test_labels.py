@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Text
 
-from ofediq.drawing import End, label_ends, new_figure, spread
+from ofediq.report.figures import End, label_ends, new_figure, spread
 
 positions = st.lists(st.floats(-100, 100), min_size=1, max_size=12)
 

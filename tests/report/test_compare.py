@@ -5,8 +5,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from ofediq.drawing import bits_panel, compare, looks, new_figure, regret_panel, regrets, time_panel
 from ofediq.errors import InputError
+from ofediq.report.figures import bits_panel, compare, looks, new_figure, regret_panel, regrets, time_panel
 
 Floats = npt.NDArray[np.float64]
 

@@ -5,11 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ofediq.drawing import compare, regrets
 from ofediq.report.comparison import Comparison
+from ofediq.report.figures.compare import compare
+from ofediq.report.figures.regret import regrets
+from ofediq.simulation import Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+def draw(*results: Result, path: str | Path | None = None, title: str = "") -> Figure:
+    """Accuracy or MSE of `results` over time and over bits, a line per method; saved if `path` is given.
+
+    Args:
+        results: what `simulate` returned; those of one method with several seeds share a line and its band.
+        path: a .png, .pdf or .svg file.
+        title: above the picture.
+    """
+    runs: dict[str, list[Result]] = {}
+    for result in results:
+        runs.setdefault(result.name, []).append(result)
+    return draw_comparison(Comparison(runs), path, title)
 
 
 def draw_comparison(comparison: Comparison, path: str | Path | None = None, title: str = "") -> Figure:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.drawing.canvas import new_figure, save, style_axes
-from ofediq.drawing.labels import End, label_ends
-from ofediq.drawing.lines import BAND_NOTE, draw_line
-from ofediq.drawing.style import LABEL_SIZE, looks
 from ofediq.errors import InputError
+from ofediq.report.figures.canvas import new_figure, save, style_axes
+from ofediq.report.figures.labels import End, label_ends
+from ofediq.report.figures.lines import BAND_NOTE, draw_line
+from ofediq.report.figures.style import LABEL_SIZE, looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.drawing.canvas import new_figure, save, style_axes
-from ofediq.drawing.labels import End, label_ends
-from ofediq.drawing.lines import BAND_NOTE, draw_line, draw_reference
-from ofediq.drawing.style import Look, looks, naive_look
 from ofediq.errors import InputError, extra, require, require_choice
+from ofediq.report.figures.canvas import new_figure, save, style_axes
+from ofediq.report.figures.labels import End, label_ends
+from ofediq.report.figures.lines import BAND_NOTE, draw_line, draw_reference
+from ofediq.report.figures.style import Look, looks, naive_look
+from ofediq.report.words import NAIVE_NAMES, value_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,15 +22,9 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 METRICS = {"accuracy": "Accuracy so far", "mse": "Mean squared error so far"}
-NAIVE_NAMES = {
-    "majority": "majority class",
-    "mean": "running mean",
-    "constant": "best constant",
-    "last": "last value",
-}
 
 
-class Run(Protocol):
+class Drawn(Protocol):
     """What is drawn of one method with one seed."""
 
     @property
@@ -45,13 +40,13 @@ class Run(Protocol):
         """Number of steps."""
 
 
-AnyRun = TypeVar("AnyRun", bound=Run)
-Runs = Mapping[str, Sequence[Run]]
+AnyDrawn = TypeVar("AnyDrawn", bound=Drawn)
+Runs = Mapping[str, Sequence[Drawn]]
 Naive = Mapping[str, npt.ArrayLike]
 
 
 def compare(
-    curves: Mapping[str, Sequence[Run]],
+    curves: Mapping[str, Sequence[Drawn]],
     metric: str,
     path: str | Path | None = None,
     naive: Naive | None = None,
@@ -154,18 +149,7 @@ def scale_metric(axes: Axes, metric: str) -> None:
         axes.set_ylim(bottom=0.0)
 
 
-def value_text(value: float, metric: str) -> str:
-    """A value as it is written beside a line.
-
-    >>> value_text(0.98643, "accuracy"), value_text(0.0025713, "mse")
-    ('98.6%', '0.00257')
-    """
-    if not np.isfinite(value):
-        return "diverged"
-    return f"{100 * value:.1f}%" if metric == "accuracy" else f"{value:.3g}"
-
-
-def longest(runs: Sequence[AnyRun]) -> list[AnyRun]:
+def longest(runs: Sequence[AnyDrawn]) -> list[AnyDrawn]:
     """The runs with the most steps: an interrupted seed does not shorten the curve of the finished ones."""
     steps = max((run.steps for run in runs), default=0)
     return [run for run in runs if run.steps == steps]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ofediq.drawing.style import GREY, GRID, LABEL_SIZE, NOTE_SIZE, TICK_SIZE, TITLE_SIZE
 from ofediq.errors import InputError, extra
+from ofediq.report.figures.style import GREY, GRID, LABEL_SIZE, NOTE_SIZE, TICK_SIZE, TITLE_SIZE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -36,38 +36,35 @@ class Look:
     width: float = 2.0
 
 
-_LOOKS = {
-    "FedOGD": Look("#000000", "-", "s"),
-    "OFedIQ": Look("#0072b2", "-", "o", 2.6),
-    "OFedAvg": Look("#d55e00", (0, (6.0, 2.0)), "^"),
-    "FedOMD": Look("#009e73", (0, (6.0, 1.5, 1.5, 1.5)), "D"),
-    "OFedGrid": Look("#56b4e9", "-", "X", 2.6),
-    "OGD": Look("#cc79a7", (0, (2.5, 1.2)), "v"),
-    "Local": Look("#e69f00", (0, (1.2, 1.2)), "P"),
-}
-_SPARE = tuple(
-    Look(colour, dashes, marker)
-    for dashes, markers in (("-", "<>h"), ((0, (4.0, 2.0)), "p*d"), ((0, (1.2, 1.2)), "8H1"))
-    for colour, marker in zip(("#332288", "#882255", "#999933"), markers, strict=True)
+FIRST = ("FedOGD", "OFedIQ", "OFedAvg", "FedOMD", "OFedGrid", "OGD", "Local")
+"""Who has a place of their own among the looks: readers compare the paper's figures across pages."""
+
+_LOOKS = (
+    Look("#000000", "-", "s"),
+    Look("#0072b2", "-", "o", 2.6),
+    Look("#d55e00", (0, (6.0, 2.0)), "^"),
+    Look("#009e73", (0, (6.0, 1.5, 1.5, 1.5)), "D"),
+    Look("#56b4e9", "-", "X", 2.6),
+    Look("#cc79a7", (0, (2.5, 1.2)), "v"),
+    Look("#e69f00", (0, (1.2, 1.2)), "P"),
+    *(
+        Look(colour, dashes, marker)
+        for dashes, markers in (("-", "<>h"), ((0, (4.0, 2.0)), "p*d"), ((0, (1.2, 1.2)), "8H1"))
+        for colour, marker in zip(("#332288", "#882255", "#999933"), markers, strict=True)
+    ),
 )
 _NAIVE_DASHES: tuple[Dashes, ...] = ((0, (5.0, 3.0)), (0, (2.0, 2.0)), (0, (8.0, 2.0, 1.5, 2.0)))
 
 
 def looks(names: Iterable[str]) -> dict[str, Look]:
-    """The look of each name: fixed for the methods of the catalogue, the next free one for any other.
+    """The look of each name by order: the paper's methods first, then any other as it comes.
 
     >>> looks(["mine", "OFedIQ"])["OFedIQ"] == looks(["OFedIQ"])["OFedIQ"]
     True
     """
-    spare = 0
-    chosen: dict[str, Look] = {}
-    for name in names:
-        if name in _LOOKS:
-            chosen[name] = _LOOKS[name]
-        elif name not in chosen:
-            chosen[name] = _SPARE[spare % len(_SPARE)]
-            spare += 1
-    return chosen
+    wanted = list(dict.fromkeys(names))
+    order = [*FIRST, *(name for name in wanted if name not in FIRST)]
+    return {name: _LOOKS[order.index(name) % len(_LOOKS)] for name in wanted}
 
 
 def naive_look(index: int) -> Look:

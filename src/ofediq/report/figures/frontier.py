@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.drawing.canvas import new_figure, save, style_axes
-from ofediq.drawing.compare import METRICS, scale_metric, value_text
-from ofediq.drawing.labels import End, label_ends
-from ofediq.drawing.lines import BAND_NOTE, draw_line
-from ofediq.drawing.style import looks
 from ofediq.errors import InputError, extra, require_choice
+from ofediq.report.figures.canvas import new_figure, save, style_axes
+from ofediq.report.figures.compare import METRICS, scale_metric
+from ofediq.report.figures.labels import End, label_ends
+from ofediq.report.figures.lines import BAND_NOTE, draw_line
+from ofediq.report.figures.style import looks
+from ofediq.report.words import value_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.drawing.style import TICK_SIZE
 from ofediq.errors import extra
+from ofediq.report.figures.style import TICK_SIZE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.drawing.labels import End
-from ofediq.drawing.style import Look
+from ofediq.report.figures.labels import End
+from ofediq.report.figures.style import Look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,0 +1,35 @@
+"""Values as people read them, the same in tables, pictures and on the terminal."""
+
+from __future__ import annotations
+
+import math
+
+NAIVE_NAMES = {
+    "majority": "majority class",
+    "mean": "running mean",
+    "constant": "best constant",
+    "last": "last value",
+}
+
+
+def value_text(value: float, metric: str) -> str:
+    """A value as it is written beside a line.
+
+    >>> value_text(0.98643, "accuracy"), value_text(0.0025713, "mse")
+    ('98.6%', '0.00257')
+    """
+    if not math.isfinite(value):
+        return "diverged"
+    return f"{100 * value:.1f}%" if metric == "accuracy" else f"{value:.3g}"
+
+
+def bits_text(bits: float) -> str:
+    """A number of bits for people.
+
+    >>> bits_text(61_508_700.0), bits_text(6.24e9), bits_text(0.0)
+    ('61.5 Mbit', '6.24 Gbit', '0 bit')
+    """
+    for size, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if bits >= 0.9995 * size:
+            return f"{bits / size:.3g} {unit}bit"
+    return f"{bits:.3g} bit"
