@@ -26,6 +26,8 @@ import numpy.typing as npt
 from ofediq.errors import CheckpointError
 
 Arrays = dict[str, npt.NDArray[Any]]
+LOCK_FILE = ".lock"
+"""What `held` puts into a folder while it lasts."""
 _META = "meta.json"
 # Everything that zipfile, zlib, json and numpy raise for a file that is not a whole archive of plain arrays.
 _BROKEN = (OSError, ValueError, KeyError, EOFError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
@@ -83,6 +85,51 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keep an existing `folder` for one while the context lasts; `BlockingIOError` if another one has it.
+
+    The system lets go of it with the process: a killed one leaves nothing that is in the way. Where there are no
+    locks, nothing is kept.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, held(Path(folder)):
+    ...     is_held(Path(folder))
+    True
+    """
+    path = folder / LOCK_FILE
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            _keep(descriptor)
+            if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
+                break  # else the one before has removed it meanwhile
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def is_held(folder: Path) -> bool:
+    """Whether somebody is in a `held` context of this folder."""
+    try:
+        descriptor = os.open(folder / LOCK_FILE, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        _keep(descriptor)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 @dataclass(frozen=True)
@@ -303,6 +350,19 @@ def _unpack(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
         if entry.read(1):  # the checksum is compared at the end
             raise ValueError(f"{name} goes on after its array")
     return array
+
+
+def _keep(descriptor: int) -> None:
+    """Lock a file or raise `BlockingIOError`; a system without locks does neither."""
+    if sys.platform != "win32":
+        import fcntl
+
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:  # a file system without locks
+            return
 
 
 def _lock(descriptor: int, *, wait: bool) -> bool:

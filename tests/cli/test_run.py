@@ -163,7 +163,10 @@ def test_folders_are_named_and_numbered(tmp_path: Path, monkeypatch: pytest.Monk
     assert json.loads(Path("runs/synthetic-paper/config.json").read_text())["config"]["seed"] == 1
 
 
-def test_an_interrupted_run_is_kept_and_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_an_interrupted_run_is_kept_and_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     monkeypatch.chdir(tmp_path)
     long = (*SMALL, "--steps", "150", "--model", "linear", "--methods", "local,ofediq", "--no-regret")
     assert ofediq(*long, "--out", "whole").code == 0
@@ -172,7 +175,7 @@ def test_an_interrupted_run_is_kept_and_continued(tmp_path: Path, monkeypatch: p
     def interrupt(self: Reporter, done: int) -> None:
         moved(self, done)
         if self._name.startswith("OFedIQ"):
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
 
     monkeypatch.setattr(Reporter, "advanced", interrupt)
     stopped = ofediq(*long, "--json")
@@ -192,6 +195,32 @@ def test_an_interrupted_run_is_kept_and_continued(tmp_path: Path, monkeypatch: p
     metrics = [Path(folder, "metrics.parquet").read_bytes() for folder in ("whole", "runs/synthetic-paper")]
     assert metrics[0] == metrics[1]
     assert not Path("runs/synthetic-paper/state").exists()
+
+
+def test_two_runs_in_one_folder_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = (*SMALL, "--steps", "5", "--model", "linear", "--methods", "local", "--no-regret")
+    out = tmp_path / "run"
+    second: list[Done] = []
+    moved = Reporter.advanced
+
+    def start_another(self: Reporter, done: int) -> None:
+        moved(self, done)
+        monkeypatch.setattr(Reporter, "advanced", moved)
+        second.extend(
+            ofediq(*small, "--out", str(out), more) for more in ("--no-regret", "--force", "--resume")
+        )
+
+    monkeypatch.setattr(Reporter, "advanced", start_another)
+    assert ofediq(*small, "--out", str(out)).code == 0
+    sentence = f"ofediq: error: `out` must be free, got {str(out)!r}, in which another run is at work\n"
+    assert [(done.code, done.out, done.err) for done in second] == 3 * [(2, "", sentence)]
+    assert {path.name for path in out.iterdir()} == {
+        "config.json",
+        "summary.json",
+        "metrics.parquet",
+        "figure.png",
+    }
+    assert ofediq(*small, "--out", str(out), "--force").code == 0
 
 
 def test_your_own_file(tmp_path: Path) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -62,9 +66,14 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line. Errors become one sentence and exit code 2, an interruption exit code 130."""
+    """Run the command line. Errors become one sentence and exit code 2, Ctrl-C and SIGTERM exit code 130."""
     try:
-        sys.exit(app(prog_name="ofediq", standalone_mode=False))
+        with _terminable():
+            sys.exit(app(prog_name="ofediq", standalone_mode=False))
+    except MemoryError as error:
+        _fail(
+            f"not enough memory: {str(error) or 'the system has no more'}; fewer clients or steps need less"
+        )
     except OFedIQError as error:
         _fail(str(error))
     except _UsageError as error:
@@ -73,6 +82,21 @@ def main() -> None:
         _fail(_usage_sentence(error))
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM, from a scheduler or a container, is heard as Ctrl-C: what keeps a run there keeps it here."""
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    if not main or before != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _usage_sentence(error: Any) -> str:

@@ -128,8 +128,7 @@ def _execute(
             return folder.read_summary()
     experiment = Experiment.set_up(config)
     folder = folder or free_folder(_RUNS, name)
-    folder.open(config, resume=resume)
-    with Reporter() as reporter:
+    with folder.at_work(config, resume=resume, force=force), Reporter() as reporter:
         outcome = run_experiment(
             experiment, folder, reporter, resume=resume, checkpoint_every=checkpoint_every
         )

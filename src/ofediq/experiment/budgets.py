@@ -72,12 +72,11 @@ def _summary(config: Config, folder: Folder, listener: Listener, force: bool) ->
     same = folder.holds_run and not force and not Config.read(folder.config).difference(config)
     if same and folder.finished:
         return folder.read_summary()
-    if not same:
-        folder.check(config, force=force)
+    folder.check(config, resume=same, force=force)
     experiment = Experiment.set_up(config)
-    folder.open(config, resume=same)
-    outcome = run(experiment, folder, listener, resume=same)
-    return write_output(config, folder, outcome)
+    with folder.at_work(config, resume=same, force=force):
+        outcome = run(experiment, folder, listener, resume=same)
+        return write_output(config, folder, outcome)
 
 
 def _collect(summaries: Mapping[str, dict[str, Any]]) -> dict[str, Any]:

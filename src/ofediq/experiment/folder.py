@@ -1,7 +1,7 @@
 """The folder of a run: what is there, and what may be overwritten.
 
 A folder that holds a run is never overwritten unasked: a finished run stays, an unfinished one is continued, and
-`force` replaces either. Only files that ofediq wrote are ever removed.
+`force` replaces either. Only files that ofediq wrote are ever removed. While a run is at work, no other one may be.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import json
 import platform
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -18,7 +20,7 @@ from typing import Any
 from ofediq import __version__
 from ofediq.errors import CheckpointError, InputError
 from ofediq.experiment.config import Config
-from ofediq.storage import save_json
+from ofediq.storage import LOCK_FILE, held, is_held, save_json
 
 _FILES = ("config.json", "summary.json", "metrics.parquet", "figure.png", "regret.png")
 _STATE = "state"
@@ -70,6 +72,26 @@ class Folder:
 
     def check(self, config: Config, *, resume: bool = False, force: bool = False) -> None:
         """Whether a run of `config` may go here; else the sentence that says why not."""
+        if is_held(self.path):
+            raise self._busy()
+        self._check(config, resume, force)
+
+    @contextmanager
+    def at_work(self, config: Config, *, resume: bool = False, force: bool = False) -> Iterator[None]:
+        """The folder checked, opened, and closed to others while the context lasts."""
+        with ExitStack() as stack:
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(held(self.path))
+            except BlockingIOError:
+                raise self._busy() from None
+            except OSError as error:
+                raise self._not_writable(error) from None
+            self._check(config, resume, force)  # once more: now nobody else can change it
+            self.open(config, resume=resume)
+            yield
+
+    def _check(self, config: Config, resume: bool, force: bool) -> None:
         shown = repr(str(self.path))
         if resume:
             if not self.holds_run:
@@ -80,7 +102,9 @@ class Folder:
         elif self.holds_run and not force:
             state = "a finished run" if self.finished else "an unfinished run (--resume continues it)"
             raise InputError(f"`out` must be free, got {shown}, which holds {state}; --force replaces it")
-        elif self.path.is_dir() and any(self.path.iterdir()) and not self.holds_run:
+        elif (
+            not self.holds_run and self.path.is_dir() and {p.name for p in self.path.iterdir()} - {LOCK_FILE}
+        ):
             raise InputError(f"`out` must be a new or empty folder, got {shown}, which holds other files")
 
     def open(self, config: Config, *, resume: bool = False) -> None:
@@ -92,9 +116,14 @@ class Folder:
                 save_json(self.config, {"config": config.to_dict(), "versions": _versions()})
             (self.path / _STATE).mkdir(exist_ok=True)
         except OSError as error:
-            raise InputError(
-                f"`out` must be a writable folder, got {str(self.path)!r} ({error.strerror or error})"
-            ) from None
+            raise self._not_writable(error) from None
+
+    def _busy(self) -> InputError:
+        return InputError(f"`out` must be free, got {str(self.path)!r}, in which another run is at work")
+
+    def _not_writable(self, error: OSError) -> InputError:
+        why = error.strerror or error
+        return InputError(f"`out` must be a writable folder, got {str(self.path)!r} ({why})")
 
     def close(self) -> None:
         """Remove what only a resumed run would need."""
@@ -119,9 +148,7 @@ def free_folder(parent: Path, name: str) -> Folder:
             number += 1
             continue
         except OSError as error:
-            raise InputError(
-                f"`out` must be a writable folder, got {str(path)!r} ({error.strerror or error})"
-            ) from None
+            raise Folder(path)._not_writable(error) from None
         return Folder(path)
 
 
