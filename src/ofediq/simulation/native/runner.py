@@ -44,7 +44,7 @@ def native_runner(method: Method, model: Model, mesh: Any) -> NativeRunner | Non
 
 def ready(model: Model, mesh: Any) -> bool:
     """Whether the kernels can run `model` here, and are worth it."""
-    if mesh is not None or not supports(model) or jax.default_backend() != "cpu":
+    if mesh is not None or supports(model) is not None or jax.default_backend() != "cpu":
         return False
     if model.convex and model.dim < _SMALL:
         return False

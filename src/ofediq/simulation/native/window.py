@@ -23,15 +23,17 @@ THREADS = "OFEDIQ_THREADS"
 
 _MOST_THREADS = 64
 _ALIGN = 64
+_MOST_LAYERS = 32
+_KINDS, _ACTIVATIONS = ("conv", "dense", "pool"), ("identity", "relu", "tanh")
 _CLASSES = len(magnitude_classes(MAX_LEVELS)[0])
 _ROOM = 16  # floats that a kernel may touch past the end of a vector
 
 
 class _Model(ctypes.Structure):
     _fields_ = [
-        ("kind", c_int32),
+        ("stages", c_void_p),
+        ("places", c_void_p),
         ("count", c_int32),
-        ("shape", c_void_p),
         ("regression", c_int32),
         ("penalty", c_float),
     ]
@@ -149,18 +151,22 @@ class Kernels:
         regression = self.model.task == "regression"
         self.samples = np.ascontiguousarray(self.samples, np.float32)
         self.targets = np.ascontiguousarray(self.targets, np.float32 if regression else np.int32)
-        count = len(self.samples)
-        features = self.samples.size // max(count, 1)
-        if count == 0 or features != _features(self.model) or self.targets.shape != (count,):
+        self.samples = self.model.images(self.samples) if self.model.channels_first else self.samples
+        self.samples = np.ascontiguousarray(self.samples)
+        count, features = len(self.samples), math.prod(self.model.shape)
+        if count == 0 or self.samples.size != count * features or self.targets.shape != (count,):
             raise InputError(
-                f"`samples` must be {_features(self.model)} numbers each with one target, "
+                f"`samples` must be {features} numbers each with one target, "
                 f"got {list(self.samples.shape)} and {list(self.targets.shape)}"
             )
-        shape = _shape(self.model)
-        if shape is None:
-            raise InputError(f"`model` must be one that the compiled kernels know, got {self.model.name!r}")
-        self._shape = shape
-        self._spec = _spec(self.model, self._shape)
+        reason = supports(self.model)
+        if reason is not None:
+            raise InputError(f"`model` must be one that the compiled kernels know: {reason}")
+        self._stages = _stages(self.model)
+        self._spec = _Model(_at(self._stages), None, len(self._stages), regression, self.model.l2)
+        self._places = _places(self._library, self._spec, self.model)
+        if self._places is not None:
+            self._spec.places = self._places.ctypes.data
         self._scratch = np.empty(0, np.float32)
 
     def run(
@@ -252,14 +258,19 @@ def load() -> ctypes.CDLL:
     return found
 
 
-def supports(model: object) -> bool:
-    """Whether the kernels can run `model`.
+def supports(model: object) -> str | None:
+    """Why the kernels cannot run `model`; None if they can.
 
     >>> from ofediq import models
-    >>> supports(models.softmax(64, 10)), supports(models.linear(64, intercept=False))
-    (True, False)
+    >>> supports(models.softmax(64, 10))
+    >>> supports(models.from_loss(lambda w, x, y: (w @ x - y) ** 2, np.zeros(3), task="regression"))
+    "the kernels know stacks of layers, not the loss of 'own'"
     """
-    return isinstance(model, Network) and _shape(model) is not None
+    if not isinstance(model, Network):
+        return f"the kernels know stacks of layers, not the loss of {getattr(model, 'name', model)!r}"
+    if len(model.stages) > _MOST_LAYERS:
+        return f"the kernels know at most {_MOST_LAYERS} layers, {model.name!r} has {len(model.stages)}"
+    return None
 
 
 def quantized(
@@ -297,27 +308,32 @@ def thread_count() -> int:
     return min(cores, _MOST_THREADS)
 
 
-def _shape(model: Network) -> npt.NDArray[np.int32] | None:
-    """The sizes in C's order: height, width, filters and classes, or units of the dense layers; None if unknown."""
-    stages, units = model.stages, [stage.outputs[-1] for stage in model.stages]
-    usual = all(stage.bias and stage.activation == "relu" for stage in stages[:-1]) and stages[-1].bias
-    if not usual or stages[-1].activation != "identity" or model.places is not None:
+def _stages(model: Network) -> npt.NDArray[np.int32]:
+    """The stages in C's numbers, [stages, 10]."""
+    rows = []
+    for stage in model.stages:
+        height, width, inputs = stage.inputs if len(stage.inputs) == 3 else (1, 1, math.prod(stage.inputs))
+        kind, activation = _KINDS.index(stage.kind), _ACTIVATIONS.index(stage.activation)
+        sizes = (stage.outputs[-1], stage.size, stage.margin, stage.pooled)
+        rows.append((kind, activation, stage.bias, height, width, inputs, *sizes))
+    return np.array(rows, np.int32)
+
+
+def _places(lib: ctypes.CDLL, spec: _Model, model: Network) -> npt.NDArray[np.int32] | None:
+    """Where each parameter of the flat vector lies in the kernels' order, if not layer by layer.
+
+    Found by sending the numbers from 1 on through the kernels, which copy their bits; 0 is padding.
+    """
+    order = model.flat_order()
+    if order is None:
         return None
-    if all(stage.kind == "dense" for stage in stages):
-        return np.array([_features(model), *units], np.int32) if len(stages) <= 16 else None
-    pooled = [stage.kind == "conv" and stage.pooled and stage.size == 3 for stage in stages]
-    plain = all(not stage.margin for stage in stages) and len(model.shape) == 2 and len(stages) == 3
-    if not plain or pooled != [True, True, False] or any(filters % 16 for filters in units[:2]):
-        return None
-    return np.array([*model.shape, *units], np.int32)
-
-
-def _features(model: Network) -> int:
-    return math.prod(model.shape)
-
-
-def _spec(model: Network, shape: npt.NDArray[np.int32]) -> _Model:
-    return _Model(0 if model.convolves else 1, len(shape), _at(shape), model.task == "regression", model.l2)
+    lib.inner_floats.restype = c_int64
+    inner = np.zeros(lib.inner_floats(ctypes.byref(spec)) + _ROOM, np.int32)
+    numbers = np.arange(1, model.dim + 1, dtype=np.int32)
+    lib.to_inner(ctypes.byref(spec), _at(numbers), _at(inner))
+    places, used = np.empty(model.dim, np.int32), np.flatnonzero(inner)
+    places[order[inner[used] - 1]] = used
+    return places
 
 
 def _steering(steered: Steered | None, clients: int) -> _Steering:

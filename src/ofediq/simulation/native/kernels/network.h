@@ -1,17 +1,26 @@
-/* What the window loop needs to know of a model.
+/* A network: layers one after another.
  *
- * A model keeps its parameters in an inner order of its own, padded to whole vectors, in which updates are added up
- * elementwise; `import_flat` and `export_flat` go from and to the flat order that the rest of the library uses.
- * `pack` derives from the inner order whatever else the forward pass wants to read.
+ * Its parameters have an inner order, padded to whole vectors, in which updates are added up elementwise; layers say
+ * how it comes from the flat order that the rest of the library uses, and what else they want to read forward.
  */
 #ifndef OFEDIQ_NETWORK_H
 #define OFEDIQ_NETWORK_H
 
-#include "vectors.h"
+#include "convolution.h"
+#include "dense.h"
+#include "winograd.h"
 
-#define MAX_BATCH 8
+#define MAX_LAYERS 32
+#define NARROW 32 /* a dense layer behind images has its weights the other way round up to so many outputs */
 
-/* One sample on its way through a model. */
+/* What the caller says of a layer; sizes without padding. */
+struct stage {
+    int32_t kind, activation, bias;
+    int32_t height, width, inputs; /* of what comes in; dense layers have 1 x 1 x inputs unless images come in */
+    int32_t outputs, size, margin, pooled;
+};
+
+/* One sample on its way through a network. */
 struct item {
     const float *sample;
     float *cache, *outputs;
@@ -20,16 +29,253 @@ struct item {
 };
 
 struct network {
-    const void *shape;
-    size_t dim, inner, packed, cache; /* floats: flat parameters, inner parameters, packed ones, cache of a sample */
+    struct layer layers[MAX_LAYERS];
+    int count;
     int outputs;
-    int batch; /* how many samples a pass likes to have at once */
-    void (*import_flat)(const void *shape, const float *flat, float *inner);
-    void (*export_flat)(const void *shape, const float *inner, float *flat);
-    void (*pack)(const void *shape, const float *inner, float *packed);
-    void (*forward)(const void *shape, const float *inner, const float *packed, const struct item *items, int count);
-    /* gradient += those of all items, in the inner order. */
-    void (*backward)(const void *shape, const float *inner, const struct item *items, int count, float *gradient);
+    int batch;                        /* how many samples a pass likes to have at once */
+    size_t dim, inner, packed, cache; /* floats: flat parameters, inner parameters, packed ones, cache of a sample */
+    size_t turns[2];                  /* two places for derivatives, in a cache, that layers use in turn */
+    const int32_t *places;            /* where each flat parameter lies in the inner order; NULL: layer by layer */
 };
+
+static void import_flat(const struct network *n, const float *flat, float *inner) {
+    if (n->places) {
+        memset(inner, 0, n->inner * sizeof(float));
+        for (size_t at = 0; at < n->dim; at++) inner[n->places[at]] = flat[at];
+        return;
+    }
+    for (const struct layer *l = n->layers; l < n->layers + n->count; l++) {
+        if (l->kind == CONV) conv_import(l, flat + l->flat, inner + l->inner);
+        if (l->kind == DENSE) dense_import(l, flat + l->flat, inner + l->inner);
+    }
+}
+
+static void export_flat(const struct network *n, const float *inner, float *flat) {
+    if (n->places) {
+        for (size_t at = 0; at < n->dim; at++) flat[at] = inner[n->places[at]];
+        return;
+    }
+    for (const struct layer *l = n->layers; l < n->layers + n->count; l++) {
+        if (l->kind == CONV) conv_export(l, inner + l->inner, flat + l->flat);
+        if (l->kind == DENSE) dense_export(l, inner + l->inner, flat + l->flat);
+    }
+}
+
+static void pack(const struct network *n, const float *inner, float *packed) {
+    for (const struct layer *l = n->layers; l < n->layers + n->count; l++)
+        if (l->kind == CONV) (l->winograd ? transform_filters : pack_panels)(l, inner + l->inner, packed + l->packed);
+}
+
+/* The image that a convolution works on: with zeros around it, or with room at its end. */
+INLINE void copy_image(const struct layer *l, const float *from, float *to) {
+    size_t row = (size_t)l->width * l->inputs, margin = (size_t)l->margin * l->inputs, inside = row - 2 * margin;
+    if (l->margin) memset(to, 0, l->height * row * sizeof(float));
+    to += l->margin * row + margin;
+    for (int y = 2 * l->margin; y < l->height; y++, to += row, from += inside) memcpy(to, from, inside * sizeof(float));
+}
+
+INLINE void conv_forward(const struct layer *l, const float *inner, const float *packed, const float *image,
+                         float *result, float *cache, int learns) {
+    const float *bias = inner + filter_floats(l);
+    int32_t *corners = learns && l->pooled ? (int32_t *)(cache + l->corners) : NULL;
+    float *work = cache + l->work;
+    if (l->copies) {
+        copy_image(l, image, cache + l->image);
+        image = cache + l->image;
+    }
+    if (l->winograd)
+        convolve_fast(l, image, packed, bias, work, work + image_frequencies(l), result, corners);
+    else
+        convolve(l, image, packed, bias, work, result, corners);
+    if (l->activation == TANH) activate(l, result, layer_results(l)); /* ReLU is done */
+}
+
+INLINE void conv_backward(const struct layer *l, const float *inner, const float *image, const float *result,
+                          float *cache, float *deltas, float *back, float *gradient) {
+    size_t results = layer_results(l), lists = (l->pooled ? 4 : 1) * results;
+    const int32_t *corners = (const int32_t *)(cache + l->corners);
+    int32_t *offsets = (int32_t *)(cache + l->work), *winners = offsets + lists, *counts = winners + results;
+    float *factors = (float *)(counts + rounded_up((l->pooled ? 4 : 1) * layer_cells(l), CHANNELS));
+    float *whole = factors + lists;
+    if (l->copies) image = cache + l->image;
+    activate_back(l, deltas, result, results);
+    if (is_single(l) && l->pooled) {
+        single_filter_gradient(l, image, deltas, corners, gradient);
+    } else {
+        find_winners(l, corners, winners);
+        filter_gradient(l, image, deltas, winners, offsets, factors, gradient);
+    }
+    if (!l->further) return;
+    size_t row = (size_t)l->width * l->inputs, margin = (size_t)l->margin * l->inputs, inside = row - 2 * margin;
+    float *to = l->margin ? whole : back;
+    memset(to, 0, l->height * row * sizeof(float));
+    list_by_position(l, deltas, corners, offsets, factors, counts);
+    image_gradient(l, inner, offsets, factors, counts, to);
+    if (!l->margin) return;
+    to += l->margin * row + margin;
+    for (int y = 2 * l->margin; y < l->height; y++, to += row, back += inside) memcpy(back, to, inside * sizeof(float));
+}
+
+/* What scratch the two passes of a convolution want. */
+static size_t conv_work(const struct layer *l) {
+    size_t places = l->pooled ? 4 : 1, results = layer_results(l), image = (size_t)l->height * l->width * l->inputs;
+    size_t forward = l->winograd ? image_frequencies(l) + panel_products(l)
+                                 : (l->pooled ? 4 : 1) * (size_t)l->columns * l->panel;
+    size_t backward = 2 * places * results + results + rounded_up(places * layer_cells(l), CHANNELS);
+    if (l->margin && l->further) backward += image;
+    return forward > backward ? forward : backward;
+}
+
+/* A pooling that follows no convolution. */
+INLINE void pool_forward(const struct layer *l, const float *image, float *result, int32_t *corners) {
+    size_t channels = l->inputs, row = l->width * channels;
+    for (int y = 0; y < l->rows; y++)
+        for (int x = 0; x < l->columns; x++) {
+            const float *quad = image + 2 * y * row + 2 * x * channels;
+            for (size_t c = 0; c < channels; c++, result++, corners++) {
+                float values[4] = {quad[c], quad[channels + c], quad[row + c], quad[row + channels + c]};
+                int best = 0;
+                for (int n = 1; n < 4; n++)
+                    if (values[n] > values[best] || values[n] != values[n]) best = n;
+                *result = values[best];
+                *corners = best;
+            }
+        }
+}
+
+INLINE void pool_backward(const struct layer *l, const float *deltas, const int32_t *corners, float *back) {
+    size_t channels = l->inputs, row = l->width * channels;
+    memset(back, 0, l->height * row * sizeof(float));
+    for (int y = 0; y < l->rows; y++)
+        for (int x = 0; x < l->columns; x++)
+            for (size_t c = 0; c < channels; c++, deltas++, corners++)
+                back[(2 * y + (*corners >> 1)) * row + (2 * x + (*corners & 1)) * channels + c] = *deltas;
+}
+
+static void forward(const struct network *n, const float *inner, const float *packed, const struct item *items,
+                    int count) {
+    struct pass pass = {.count = count};
+    for (int i = 0; i < count; i++) {
+        pass.inputs[i] = items[i].sample;
+        pass.caches[i] = items[i].cache;
+    }
+    for (const struct layer *l = n->layers; l < n->layers + n->count; l++) {
+        for (int i = 0; i < count; i++) pass.results[i] = pass.caches[i] + l->result;
+        if (l->kind == DENSE) {
+            dense_forward(l, inner + l->inner, &pass);
+        } else {
+            for (int i = 0; i < count; i++) {
+                if (l->kind == CONV)
+                    conv_forward(l, inner + l->inner, packed + l->packed, pass.inputs[i], pass.results[i],
+                                 pass.caches[i], items[i].learns);
+                else
+                    pool_forward(l, pass.inputs[i], pass.results[i], (int32_t *)(pass.caches[i] + l->corners));
+            }
+        }
+        for (int i = 0; i < count; i++) pass.inputs[i] = pass.results[i];
+    }
+    for (int i = 0; i < count; i++) memcpy(items[i].outputs, pass.inputs[i], n->outputs * sizeof(float));
+}
+
+/* gradient += those of all items, in the inner order. */
+static void backward(const struct network *n, const float *inner, const struct item *items, int count,
+                     float *gradient) {
+    struct pass pass = {.count = count};
+    const struct layer *last = n->layers + n->count - 1;
+    for (int i = 0; i < count; i++) {
+        pass.caches[i] = items[i].cache;
+        pass.deltas[i] = items[i].cache + n->turns[0];
+        memset(pass.deltas[i] + n->outputs, 0, (last->outputs - n->outputs) * sizeof(float));
+        memcpy(pass.deltas[i], items[i].deltas, n->outputs * sizeof(float));
+    }
+    for (const struct layer *l = last; l >= n->layers; l--) {
+        if (l->kind == POOL && !l->further) break;
+        for (int i = 0; i < count; i++) {
+            pass.results[i] = pass.caches[i] + l->result;
+            pass.inputs[i] = l > n->layers ? pass.caches[i] + l[-1].result : items[i].sample;
+            pass.back[i] = pass.caches[i] + n->turns[(last - l + 1) % 2];
+        }
+        if (l->kind == DENSE) dense_backward(l, inner + l->inner, &pass, gradient + l->inner);
+        for (int i = 0; i < count && l->kind == CONV; i++)
+            conv_backward(l, inner + l->inner, pass.inputs[i], pass.results[i], pass.caches[i], pass.deltas[i],
+                          pass.back[i], gradient + l->inner);
+        for (int i = 0; i < count && l->kind == POOL; i++)
+            pool_backward(l, pass.deltas[i], (const int32_t *)(pass.caches[i] + l->corners), pass.back[i]);
+        if (!l->further) break;
+        memcpy(pass.deltas, pass.back, sizeof pass.deltas);
+    }
+}
+
+/* Sizes of a layer that follows `before` (NULL for none); returns whether the kernels can run it. */
+static int make_layer(const struct stage *s, const struct layer *before, int images, struct layer *l) {
+    if (s->height < 1 || s->width < 1 || s->inputs < 1 || s->outputs < 1) return 0;
+    int behind = before && (before->kind != POOL || before->further);
+    *l = (struct layer){.kind = s->kind, .activation = s->activation, .bias = s->bias, .given = s->inputs,
+                        .asked = s->outputs, .further = behind, .rows = 1, .columns = 1};
+    l->inputs = behind && before->kind != DENSE ? (int)rounded_up(s->inputs, CHANNELS) : s->inputs;
+    if (s->kind == DENSE) {
+        l->cells = s->height * s->width;
+        l->narrow = images && before && s->outputs <= NARROW;
+        l->outputs = (int)rounded_up(s->outputs, LANES);
+        l->length = rounded_up(dense_rows(l), LANES);
+        l->floats = dense_weights(l) + l->outputs;
+        l->numbers = ((size_t)l->cells * l->given + l->bias) * l->asked;
+        return 1;
+    }
+    l->height = s->height + 2 * s->margin;
+    l->width = s->width + 2 * s->margin;
+    if (s->kind == POOL) {
+        l->outputs = l->inputs;
+        l->rows = l->height / 2, l->columns = l->width / 2;
+        return l->rows > 0 && l->columns > 0;
+    }
+    l->size = s->size, l->margin = s->margin, l->pooled = s->pooled;
+    l->rows = (l->height - l->size + 1) / (1 + l->pooled);
+    l->columns = (l->width - l->size + 1) / (1 + l->pooled);
+    if (s->kind != CONV || l->size < 1 || l->margin < 0 || l->rows < 1 || l->columns < 1) return 0;
+    l->outputs = (int)rounded_up(s->outputs, CHANNELS);
+    l->panel = CHANNELS; /* fills the registers of machines with 8 lanes or 4; those with 16 have room for more */
+    while (LANES == 16 && l->panel < 4 * LANES && l->outputs % (2 * l->panel) == 0) l->panel *= 2;
+    l->length = rounded_up((size_t)l->size * l->inputs, CHANNELS);
+    l->winograd = l->size == SIDE && l->pooled && l->inputs % CHANNELS == 0;
+    l->copies = l->margin > 0 || (l->length != (size_t)l->size * l->inputs && !(is_single(l) && l->pooled));
+    l->floats = filter_floats(l) + l->outputs;
+    l->numbers = ((size_t)l->size * l->size * l->given + l->bias) * l->asked;
+    l->packs = l->winograd ? filter_frequencies(l) : (size_t)l->size * l->size * l->inputs * l->outputs;
+    return 1;
+}
+
+/* Returns whether the kernels can run these stages. */
+static int make_network(const struct stage *stages, int count, const int32_t *places, struct network *n) {
+    if (count < 1 || count > MAX_LAYERS || stages[count - 1].kind != DENSE) return 0;
+    size_t widest = 0, work = 0, cache = 0;
+    int images = 0;
+    memset(n, 0, sizeof *n);
+    for (int at = 0; at < count; at++) images |= stages[at].kind == CONV;
+    for (int at = 0; at < count; at++) {
+        struct layer *l = n->layers + at;
+        if (!make_layer(stages + at, at ? l - 1 : NULL, images, l)) return 0;
+        l->inner = n->inner, n->inner += l->floats;
+        l->flat = n->dim, n->dim += l->numbers;
+        l->packed = n->packed, n->packed += l->packs;
+        size_t results = rounded_up(layer_results(l), CHANNELS), image = (size_t)l->height * l->width * l->inputs;
+        l->result = cache, cache += results;
+        l->corners = cache, cache += l->kind == POOL || l->pooled ? results : 0;
+        l->image = cache, cache += l->copies ? rounded_up(image, CHANNELS) + CHANNELS : 0;
+        size_t wanted = l->kind == CONV ? rounded_up(conv_work(l), CHANNELS) : 0;
+        if (wanted > work) work = wanted;
+        if (results > widest) widest = results;
+        if (l->narrow && l->length > widest) widest = l->length;
+    }
+    for (int at = 0; at < count; at++) n->layers[at].work = cache; /* nobody keeps anything there */
+    cache += work;
+    n->count = count;
+    n->outputs = stages[count - 1].outputs;
+    n->batch = images ? 1 : MAX_BATCH;
+    n->turns[0] = cache, n->turns[1] = cache + rounded_up(widest, CHANNELS);
+    n->cache = cache + 2 * rounded_up(widest, CHANNELS);
+    n->places = places;
+    return 1;
+}
 
 #endif

@@ -6,11 +6,10 @@
  */
 #include <math.h>
 
-#include "cnn.h"
-#include "threads.h"
 #include "grid.h"
-#include "mlp.h"
+#include "network.h"
 #include "quantizer.h"
+#include "threads.h"
 
 #define API __attribute__((visibility("default")))
 #define MAX_SLOTS 64
@@ -18,11 +17,10 @@
 #define CLIENTS_PER_SLOT 4
 #define WORTH_A_THREAD 1e6 /* parameters times samples: 100 us or so, a few times what it takes to start one */
 
-enum { CNN = 0, MLP = 1 };
-
 struct model {
-    int32_t kind, count;    /* of model; how many numbers `shape` has */
-    const int32_t *shape;   /* CNN: height, width, filters, filters, classes; MLP: sizes */
+    const struct stage *stages;
+    const int32_t *places;  /* where each flat parameter lies in the inner order; NULL: layer by layer */
+    int32_t count;          /* of stages */
     int32_t regression;
     float penalty;          /* l2: gradients get this times the parameters */
 };
@@ -47,13 +45,8 @@ struct window {
     struct steering steering; /* then `sends` are all who may send, and `rates` are 1 */
 };
 
-struct both { struct cnn cnn; struct mlp mlp; };
-
-static int make_network(const struct model *model, struct both *both, struct network *network) {
-    const int32_t *shape = model->shape;
-    if (model->kind == CNN)
-        return model->count == 5 && make_cnn(shape[0], shape[1], shape[2], shape[3], shape[4], &both->cnn, network);
-    return model->kind == MLP && make_mlp(shape, model->count, &both->mlp, network);
+static int make(const struct model *model, struct network *network) {
+    return make_network(model->stages, model->count, model->places, network);
 }
 
 /* Everything starts at a cache line, and has a vector of room at its end. */
@@ -106,12 +99,22 @@ static size_t lay_out(const struct network *n, float *base, struct worker *w) {
 }
 
 API int64_t scratch_floats(const struct model *model, int32_t clients, int32_t threads) {
-    struct both both;
     struct network network;
     struct worker worker;
-    if (!make_network(model, &both, &network)) return -1;
+    if (!make(model, &network)) return -1;
     return (int64_t)(room(network.inner) + room(network.packed) + slot_count(clients) * slot_floats(&network) +
                      threads * lay_out(&network, NULL, &worker));
+}
+
+/* Numbers in the inner order, and where they come from: for a caller whose flat order is another one. */
+API int64_t inner_floats(const struct model *model) {
+    struct network network;
+    return make(model, &network) ? (int64_t)network.inner : -1;
+}
+
+API void to_inner(const struct model *model, const float *flat, float *inner) {
+    struct network network;
+    if (make(model, &network)) import_flat(&network, flat, inner);
 }
 
 /* For the caller to compare with its own idea of the structure. */
@@ -161,12 +164,12 @@ static void move(const struct shared *s, struct worker *t, struct item *item, co
     const float *at = t->moved ? t->own : s->inner;
     double loss, error;
     if (t->moved) {
-        n->pack(n->shape, t->own, t->packed);
-        n->forward(n->shape, t->own, t->packed, item, 1);
+        pack(n, t->own, t->packed);
+        forward(n, t->own, t->packed, item, 1);
         head(w, n->outputs, item, sight->row, 1, &loss, &error);
     }
     memset(t->gradient, 0, n->inner * sizeof(float));
-    n->backward(n->shape, at, item, 1, t->gradient);
+    backward(n, at, item, 1, t->gradient);
     if (w->model.penalty != 0) add_scaled(t->gradient, w->model.penalty, at, n->inner);
     for (size_t i = 0; i < n->inner; i += LANES) {
         vec gradient = load(t->gradient + i);
@@ -185,7 +188,7 @@ static void deliver(const struct shared *s, struct worker *t, int client, float 
         add_scaled(total, 1 / w->rates[client], t->sum, n->inner);
         return;
     }
-    n->export_flat(n->shape, t->sum, t->update);
+    export_flat(n, t->sum, t->update);
     if (moves(w)) scale(t->update, 1 / w->rates[client], n->dim);
     memset(t->update + n->dim, 0, LANES * sizeof(float));
     struct quantizer quantizer = {(int64_t)n->dim, w->blocks, w->levels};
@@ -199,7 +202,7 @@ static void deliver_steered(const struct shared *s, struct worker *t, int client
     const struct window *w = s->window;
     const struct network *n = &s->network;
     const struct steering *g = &w->steering;
-    n->export_flat(n->shape, t->sum, t->update);
+    export_flat(n, t->sum, t->update);
     memset(t->update + n->dim, 0, LANES * sizeof(float));
     float rate = probability(g, (float)sqrt(sum_of_squares(t->update, (int64_t)n->dim)));
     g->sent[client] = g->draws[client] < rate;
@@ -222,7 +225,7 @@ static void learn(const struct shared *s, struct worker *t, struct item *item, c
     if (moves(w)) {
         move(s, t, item, sight);
     } else {
-        n->backward(n->shape, s->inner, item, 1, t->sum);
+        backward(n, s->inner, item, 1, t->sum);
         if (w->model.penalty != 0)
             add_scaled(t->sum, w->model.penalty / w->rates[sight->client], s->inner, n->inner);
     }
@@ -242,7 +245,7 @@ static float watch(const struct shared *s, struct worker *t, const struct sight 
         t->items[i].sample = w->samples + (size_t)sights[i].row * w->features;
         t->items[i].learns = w->sends[sights[i].client];
     }
-    n->forward(n->shape, s->inner, s->packed, t->items, count);
+    forward(n, s->inner, s->packed, t->items, count);
     for (int i = 0; i < count; i++) {
         double loss, error;
         float factor = t->items[i].learns && !moves(w) ? 1 / w->rates[sights[i].client] : 1;
@@ -257,7 +260,7 @@ static float watch(const struct shared *s, struct worker *t, const struct sight 
             learn(s, t, t->items + i, sights + i, total);
         }
     }
-    if (sending) n->backward(n->shape, s->inner, senders, sending, total);
+    if (sending) backward(n, s->inner, senders, sending, total);
     return weight;
 }
 
@@ -319,10 +322,9 @@ static int worth(const struct window *w, double effort, int tasks) {
 
 /* Returns 0, or 1 if the arguments cannot be run. */
 API int32_t run_window(const struct window *w) {
-    struct both both;
     struct shared s = {.window = w};
     struct worker worker;
-    if (!make_network(&w->model, &both, &s.network)) return 1;
+    if (!make(&w->model, &s.network)) return 1;
     if (w->threads < 1 || w->threads > MAX_THREADS || w->steps < 1 || w->clients < 1) return 1;
     if (w->levels < 0 || (w->levels && (w->blocks < 1 || w->blocks > (int64_t)s.network.dim))) return 1;
     const struct network *n = &s.network;
@@ -333,15 +335,15 @@ API int32_t run_window(const struct window *w) {
     s.sums = s.packed + room(n->packed);
     s.threads = s.sums + s.slots * s.slot_room;
     s.thread_room = lay_out(n, NULL, &worker);
-    n->import_flat(n->shape, w->params, s.inner);
-    n->pack(n->shape, s.inner, s.packed);
+    import_flat(n, w->params, s.inner);
+    pack(n, s.inner, s.packed);
     int parts = (int)((s.slot_room + SPAN - 1) / SPAN);
     run_tasks(run_slot, &s, s.slots, worth(w, (double)w->steps * w->clients * n->inner, s.slots));
     run_tasks(add_slots, &s, parts, worth(w, (double)s.slots * s.slot_room / 2, parts));
     if (w->levels || w->steering.on)
         memcpy(w->total, s.sums, n->dim * sizeof(float));
     else
-        n->export_flat(n->shape, s.sums, w->total);
+        export_flat(n, s.sums, w->total);
     return 0;
 }
 

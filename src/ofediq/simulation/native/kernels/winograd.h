@@ -1,4 +1,4 @@
-/* A valid 3x3 convolution with ReLU and 2x2 max-pooling by Winograd's F(2x2, 3x3): one quad of the pooling is one tile
+/* A 3x3 convolution with 2x2 max-pooling by Winograd's F(2x2, 3x3): one quad of the pooling is one tile
  * of 4x4 pixels, and takes 16 products for each pair of channels where the sums over patches take 36.
  *
  * Everything happens at 16 "frequencies": image and filters are transformed (additions, and halves for the filters),
@@ -135,7 +135,7 @@ INLINE void pool_products(const struct layer *l, const float *products, const fl
             }
             vec quad[4] = {upper[0] + (upper[1] + upper[2]), (upper[1] - upper[2]) - upper[3],
                            lower[0] + (lower[1] + lower[2]), (lower[1] - lower[2]) - lower[3]};
-            pool_quad(quad, load(bias + at), result + at, corners ? corners + cell * l->outputs + at : NULL);
+            pool_quad(quad, load(bias + at), least(l), result + at, corners ? corners + cell * l->outputs + at : NULL);
         }
     }
 }
@@ -145,7 +145,7 @@ static void convolve_fast(const struct layer *l, const float *image, const float
                           float *pixels, float *products, float *result, int32_t *corners) {
     transform_image(l, image, pixels);
     for (int at = 0; at < l->outputs; at += l->panel, filters += (size_t)FREQUENCIES * l->inputs * l->panel) {
-        switch (l->panel / LANES) {
+        switch (panel_vectors(l)) {
         case 1: multiply_panel(1, l, pixels, filters, products); break;
         case 2: multiply_panel(2, l, pixels, filters, products); break;
         default: multiply_panel(4, l, pixels, filters, products);
