@@ -28,6 +28,7 @@ Positive = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
 NonNegative = Annotated[float, Meta(ge=0, le=sys.float_info.max)]
 Seed = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 Seconds = Annotated[float, Meta(gt=0, le=10**7)]
+Text = Annotated[str, Meta(pattern=r"\A[^\0]{1,4096}\Z", extra={"rule": "be a text"})]
 FilePath = Annotated[str, Meta(pattern=r"\A[^\0]{1,4096}\Z", extra={"rule": "be a path", "path": True})]
 FolderPath = Annotated[Path, Meta(extra={"rule": "be a path", "path": True})]
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ofediq.errors import InputError
-from ofediq.federation import ClientConfig, FederationConfig, assemble
+from ofediq.federation import Broker, ClientConfig, FederationConfig, Rules, assemble
+from ofediq.federation.config import MethodChoice, ModelChoice, PageChoice, SourceChoice
+from ofediq.settings import declared
+from ofediq.tracking import TrackerChoice
 
 FEDERATION = """
 name = "greenhouse"
@@ -78,6 +83,13 @@ def test_a_client_is_read_whole(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ('"greenhouse"', '"green/house"', "`name` must have 1 to 64 letters"),
+        (
+            'folder = "kept"',
+            'folder = "config.toml"',
+            "`folder` must be a folder, not a file or below one, got ",
+        ),
+        ('folder = "kept"', 'folder = "config.toml/x"', "`folder` must be a folder, not a file or below one"),
+        ("count = 100", "min_clients = 3", "`min_clients` must be at most 2, the roster's length, when"),
         ("seed = 3", "seed = -1", "`seed` must be an integer from 0 to 4294967295, got -1"),
         ("features = 5", "feature = 5", r"`feature` is not known in \[model\]: did you mean 'features'\?"),
         ("features = 5", 'name = "softmax"', r"`shape` \(or `features`\) must be given in \[model\]"),
@@ -129,6 +141,33 @@ def test_a_mistake_is_named(tmp_path: Path, old: str, new: str, message: str) ->
 def test_a_clients_mistake_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         ClientConfig.read(write(tmp_path, CLIENT.replace(old, new)))
+
+
+def test_the_documentation_shows_every_key() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "federation.md").read_text(encoding="utf-8")
+    server, client = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    tables = {"": FederationConfig, "model": ModelChoice, "method": MethodChoice, "rounds": Rules}
+    more = {"clients": Rules, "broker": Broker, "page": PageChoice, "tracker": TrackerChoice}
+    assert shown_keys(server) == {
+        key for table, kind in {**tables, **more}.items() for key in keys(table, kind)
+    }
+    own = {"": ClientConfig, "broker": Broker, "source": SourceChoice}
+    assert shown_keys(client) == {key for table, kind in own.items() for key in keys(table, kind)}
+
+
+def keys(table: str, kind: type[Any]) -> set[tuple[str, str]]:
+    return {(table, one.key) for one in declared(kind, table or None)}
+
+
+def shown_keys(text: str) -> set[tuple[str, str]]:
+    """Every key of a TOML example with its table, those in comments too."""
+    table, found = "", set()
+    for line in text.splitlines():
+        if line.startswith("["):
+            table = line[1 : line.index("]")]
+        elif match := re.match(r"(?:# )?(\w+) = ", line):
+            found.add((table, match[1]))
+    return found
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -24,40 +24,44 @@ _TYPES: dict[str, Any] = {"integer": int, "number": float, "flag": bool, "path":
 
 
 class Variant(NamedTuple):
-    """How one command's option differs from its declaration: in default, help, name, default in words, type."""
+    """How one command's option differs from its declaration: in default, help, name and so on."""
 
     default: Any = None
     help: str | None = None
     name: str | None = None
     shown: str | None = None
     kind: Any = None
+    required: bool = False
 
 
 def options(
-    kind: type[Settings], /, into: str = "given", **variants: Variant
+    kind: type[Settings], /, into: str = "given", panels: bool = True, **variants: Variant
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Put the fields of `kind` before a command's own options.
 
     Args:
         kind: what declares the fields.
         into: the command's parameter that takes, as a dict by field, what the user said.
+        panels: whether the options stand in the panels of their declaration.
         variants: the fields to offer, where not all are; a variant's default is there unless the user says more.
     """
-    offered = [
-        (one._replace(kind=variants[one.name].kind or one.kind), variants[one.name])
-        if variants
-        else (one, Variant())
-        for one in declared(kind)
-        if not variants or one.name in variants
-    ]
+    offered = []
+    for one in declared(kind):
+        variant = variants.get(one.name, Variant())
+        note = one.note if panels else one.note._replace(panel=None)
+        if not variants or one.name in variants:
+            offered.append((one._replace(kind=variant.kind or one.kind, note=note), variant))
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(command, include_extras=True)
         parameters = [
             inspect.Parameter(
-                _name(*pair), inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option(*pair)
+                _name(one, variant),
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if variant.required else None,
+                annotation=option(one, variant),
             )
-            for pair in offered
+            for one, variant in offered
         ]
         parameters += [
             own.replace(annotation=hints[own.name], kind=inspect.Parameter.KEYWORD_ONLY)
@@ -93,7 +97,7 @@ def option(one: Declared, variant: Variant = Variant()) -> Any:  # noqa: B008  #
     shown = variant.shown or (one.note.shown if variant.default is None else None) or _words(default)
     settings: dict[str, Any] = {
         "help": variant.help or one.note.doc,
-        "show_default": shown or False,
+        "show_default": bool(shown) and not variant.required and shown,
         "rich_help_panel": one.note.panel,
     }
     kind = _TYPES.get(form(one.kind), str)
@@ -101,7 +105,7 @@ def option(one: Declared, variant: Variant = Variant()) -> Any:  # noqa: B008  #
     names = [f"{flag}/--no-{flag[2:]}"] if kind is bool else [flag]
     if kind == list[str]:
         settings["metavar"] = "NAME=VALUE"
-    return Annotated[kind | None, typer.Option(*names, **settings)]
+    return Annotated[kind if variant.required else kind | None, typer.Option(*names, **settings)]
 
 
 def parsed(one: Declared, value: Any) -> Any:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ofediq.cli.options import Given, Variant, options
 from ofediq.errors import DataError, InputError, require
+from ofediq.experiment.config import Config
 
 if TYPE_CHECKING:
     from ofediq.theory import Plan, RateModel
@@ -30,15 +32,17 @@ class Assumption(StrEnum):
     laplace = "laplace"
 
 
+@options(
+    Config,
+    panels=False,
+    budget=Variant(
+        help="Allowed uplink bits as a fraction of FedOGD's (0.01 = a hundredth), in (0, 1].", required=True
+    ),
+    clients=Variant(shown="1000, or the number of capacities"),
+)
 def plan(
-    budget: Annotated[
-        float,
-        typer.Option(help="Allowed uplink bits as a fraction of FedOGD's (0.01 = a hundredth), in (0, 1]."),
-    ],
+    given: Given,
     dim: Annotated[int, typer.Option(help="Number of model parameters.")],
-    clients: Annotated[
-        int | None, typer.Option(help="Number of clients.", show_default="1000, or the number of capacities")
-    ] = None,
     method: Annotated[
         Method,
         typer.Option(
@@ -83,7 +87,7 @@ def plan(
 
     shares = None if capacities is None else _read_numbers(capacities)
     rates = _rates(dim, updates, assume)
-    result = make_plan(budget, dim, clients, method=method.value, capacities=shares, rates=rates)
+    result = make_plan(dim=dim, method=method.value, capacities=shares, rates=rates, **given)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), indent=2))
     else:

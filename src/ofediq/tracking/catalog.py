@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from ofediq.errors import require_choice
-from ofediq.settings import Settings, setting
+from ofediq.settings import Settings, Text, setting
 from ofediq.tracking.base import Nothing, Tracker
 from ofediq.tracking.safe import SafeTracker
 
@@ -29,7 +29,7 @@ class TrackerChoice(Settings):
         "Also give the curves to an experiment tracker: tensorboard or mlflow.",
         option="tracker",
     )
-    folder: str | None = setting(
+    folder: Text | None = setting(
         None,
         "Where it keeps them; for mlflow also the address of a server.",
         shown="runs/tensorboard, runs/mlflow",

@@ -51,7 +51,11 @@ class Rules(Settings):
             object.__setattr__(self, name, getattr(self, name) or None)
         require(self.clip is None or self.clip > 1, "clip", "must be above 1, or 0 for none", self.clip)
         require(len(set(self.roster)) == len(self.roster), "roster", "must not repeat a name", self.roster)
-        require(self.open or len(self.roster) > 0, "roster", "must name the clients when `open` is false", ())
+        if not self.open:
+            require(len(self.roster) > 0, "roster", "must name the clients when `open` is false", ())
+            for name in ("min_clients", "start_clients"):
+                limit = f"must be at most {len(self.roster)}, the roster's length, when `open` is false"
+                require((getattr(self, name) or 1) <= len(self.roster), name, limit, getattr(self, name))
 
     def needed(self, first: bool) -> int:
         """Clients that must be connected before a round opens, which may be the `first` of a server.
