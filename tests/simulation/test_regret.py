@@ -142,3 +142,12 @@ def test_following_a_drift_costs_less_than_standing_still() -> None:
         simulate(methods.fedogd(eta), stream, models.linear(3)).dynamic_regret(10) for eta in (1e-4, 0.1)
     )
     assert fast.curve[-1] < slow.curve[-1]
+
+
+def test_a_method_that_hardly_moves_has_the_regret_of_its_first_model(linear_stream: Stream) -> None:
+    first = np.arange(5.0)
+    still = simulate(methods.fedogd(1e-12), linear_stream, models.linear(4), initial=first).regret()
+    np.testing.assert_allclose(still.curve, still.idle, rtol=1e-5)
+    moving = simulate(methods.fedogd(0.01), linear_stream, models.linear(4), initial=first).regret()
+    np.testing.assert_allclose(moving.idle, still.idle)
+    assert moving.curve[-1] < moving.idle[-1] / 2

@@ -69,6 +69,11 @@ def hindsight(
     return Comparator(params, _by_step(stream, losses), _by_step(stream, squared), heterogeneity, norm, exact)
 
 
+def losses_of(model: Model, stream: Stream, params: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """The loss of one model at each step, summed over the clients present, [steps]."""
+    return _by_step(stream, _losses(model, stream, params))
+
+
 def _minimise(
     model: Network, stream: Stream, weights: npt.NDArray[np.float64], tolerance: float
 ) -> npt.NDArray[np.float64]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ofediq.errors import InputError, require_integer
 from ofediq.methods import Method
-from ofediq.simulation.hindsight import Comparator, hindsight
+from ofediq.simulation.hindsight import Comparator, hindsight, losses_of
 from ofediq.theory import regret_bound_curve
 
 if TYPE_CHECKING:
@@ -31,12 +31,14 @@ class Regret:
             draws of participation and quantiser; where nothing is drawn, the regret itself.
         reason: why there is no bound; empty if there is one.
         comparator: the best fixed model in hindsight (over all steps).
+        idle: the regret of keeping the first model for ever, [steps]: what learning has to stay under.
     """
 
     curve: npt.NDArray[np.float64]
     bound: npt.NDArray[np.float64] | None
     reason: str
     comparator: Comparator
+    idle: npt.NDArray[np.float64]
 
     @property
     def estimate(self) -> bool:
@@ -54,7 +56,8 @@ def regret_of(result: Result, tolerance: float, comparator: Comparator | None = 
         bound, reason = _bound(result, comparator), ""
     except InputError as error:
         bound, reason = None, str(error)
-    return Regret(curve, bound, reason, comparator)
+    idle = np.cumsum(losses_of(result.model, result.stream, _first(result)) - comparator.losses)
+    return Regret(curve, bound, reason, comparator, idle)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,17 +110,22 @@ def _bound(result: Result, comparator: Comparator) -> npt.NDArray[np.float64]:
     step_size, variance = _terms(method, result.model.dim)
     if smoothness is None:
         raise InputError("the smoothness of the model is not known")
-    initial = result.model.initial(result.seed) if result.initial is None else result.initial
     return regret_bound_curve(
         step_size,
         method.participation.rates(clients).astype(float),
-        distance=float(np.linalg.norm(initial - comparator.params)),
+        distance=float(np.linalg.norm(_first(result) - comparator.params)),
         gradients=comparator.gradients,
         clients=clients,
         smoothness=smoothness,
         quantizer_variance=variance,
         period=method.period,
     )
+
+
+def _first(result: Result) -> npt.NDArray[np.float32]:
+    """The model before the first step, moved into the domain of the server's rule where it has one."""
+    initial = result.model.initial(result.seed) if result.initial is None else result.initial
+    return np.asarray(result.method.server.start(initial))
 
 
 def _terms(method: Method, dim: int) -> tuple[float, float]:
