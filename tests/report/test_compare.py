@@ -1,4 +1,4 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -6,7 +6,17 @@ import numpy.typing as npt
 import pytest
 
 from ofediq.errors import InputError
-from ofediq.report.figures import bits_panel, compare, looks, new_figure, regret_panel, regrets, time_panel
+from ofediq.report.figures import (
+    bits_panel,
+    bound_panel,
+    compare,
+    looks,
+    new_figure,
+    ratio_panel,
+    regrets,
+    time_panel,
+    under_bounds,
+)
 
 Floats = npt.NDArray[np.float64]
 
@@ -25,6 +35,7 @@ class Run:
 class Measured:
     curve: Floats
     bound: Floats | None
+    idle: Floats = field(default_factory=lambda: np.ones(3))
 
 
 def run(*curve: float, bits: float = 100.0) -> Run:
@@ -137,20 +148,48 @@ def test_bad_arguments_are_one_sentence(tmp_path: Path) -> None:
         regrets({"FedOGD": []})
 
 
-def test_regret_and_bound_are_drawn_per_step() -> None:
+def test_regret_and_bound_are_drawn_per_step(tmp_path: Path) -> None:
     _, (axes,) = new_figure()
     steps = np.arange(1.0, 5.0)
     measured = {"FedOGD": [Measured(2 * steps, 10 * steps)], "OFedAvg": [Measured(3 * steps, None)]}
-    ends = regret_panel(axes, measured)
+    ends = bound_panel(axes, measured)
     heights = [set(np.asarray(line.get_ydata()).tolist()) for line in axes.get_lines()]
     assert heights == [{2.0}, {10.0}, {3.0}]
     assert [end.text for end in ends] == ["FedOGD", "bound for FedOGD", "OFedAvg"]
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    figure = under_bounds({"FedOGD": [Measured(np.array([-1.0, 4.0]), None)]}, tmp_path / "regret.png")
+    assert np.asarray(figure.axes[0].get_lines()[0].get_ydata())[1] == 2.0  # below zero is left out
 
 
-def test_negative_regret_is_left_out(tmp_path: Path) -> None:
-    figure = regrets(
-        {"FedOGD": [Measured(np.array([-1.0, 4.0]), None)]}, tmp_path / "regret.png", estimate=True
-    )
-    assert np.asarray(figure.axes[0].get_lines()[0].get_ydata())[1] == 2.0
-    assert "an estimate" in figure.axes[0].get_title(loc="left")
+def test_regret_is_drawn_below_that_of_not_learning_and_beside_fedogd(tmp_path: Path) -> None:
+    steps = np.arange(1.0, 5.0)
+    measured = {
+        "OFedAvg": [Measured(3 * steps, 12 * steps, 5 * steps)],
+        "FedOGD": [Measured(2 * steps, 1000 * steps, 5 * steps)],
+    }
+    figure = regrets(measured, tmp_path / "regret.png", estimate=True)
+    left, right = figure.axes
+    heights = [np.asarray(line.get_ydata()).tolist() for line in left.get_lines()]
+    assert heights == [(n * steps).tolist() for n in (3, 12, 2, 5)]  # FedOGD's bound would hide all else
+    assert [text.get_text() for text in figure.texts] == [
+        "Above the picture: the theorems' bound, 500 times FedOGD's regret."
+    ]
+    assert "an estimate" in left.get_title(loc="left")
+    ratios = [np.asarray(line.get_ydata()).tolist() for line in right.get_lines()]
+    assert ratios == [[1.5] * 4, [1.0] * 4]
+    assert {text.get_text() for text in right.texts} == {"OFedAvg +50%", "FedOGD"}
+
+
+def test_regrets_are_compared_with_the_smallest_where_fedogd_is_missing(tmp_path: Path) -> None:
+    _, (axes,) = new_figure()
+    curves = {
+        "mine": [Measured(np.array([-1.0, 1.0, 2.0]), None)],
+        "yours": [Measured(np.full(3, 20.0), None)],
+    }
+    ends = ratio_panel(axes, curves)
+    assert [end.text for end in ends] == ["mine", "yours 10 times"]
+    np.testing.assert_equal(np.asarray(axes.get_lines()[1].get_ydata()), [np.nan, 20.0, 10.0])
+    assert axes.get_yscale() == "log"
+    never = {name: [Measured(-np.ones(3), None)] for name in ("mine", "yours")}
+    assert len(regrets(never, path=tmp_path / "regret.png").axes) == 2  # better than w*: nothing to divide by
+    assert len(regrets({"mine": curves["mine"]}).axes) == 1  # nothing to compare with

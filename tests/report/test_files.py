@@ -48,10 +48,12 @@ def test_results_alone_make_a_picture(comparison: Comparison, tmp_path: Path) ->
     assert np.asarray(ofediq.get_ydata()) == pytest.approx(comparison.runs["ofediq"][0].curve)
 
 
-def test_the_regret_picture_has_lines_and_a_bound(comparison: Comparison, tmp_path: Path) -> None:
+def test_the_regret_picture_has_methods_and_what_not_learning_costs(
+    comparison: Comparison, tmp_path: Path
+) -> None:
     figure = draw_regrets(comparison, tmp_path / "regret.png")
     words = [text.get_text() for text in figure.axes[0].texts]
-    assert {"FedOGD", "OFedIQ", "bound for FedOGD"} == set(words)
+    assert {"FedOGD", "OFedIQ", "not learning"} <= set(words)
     drawn = np.asarray(figure.axes[0].get_lines()[0].get_ydata())
     curves = [regret.curve for regret in comparison.regrets["fedogd"].values()]
-    assert drawn == pytest.approx(np.mean(curves, axis=0) / np.arange(1, 13))
+    assert drawn == pytest.approx(np.mean(curves, axis=0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ofediq.report.figures import compare, regrets
+from ofediq.report.figures import compare, under_bounds
 from ofediq.reproduction.convex import Case, bounded
 from ofediq.reproduction.panels import PANELS, Panel, Scale
 from ofediq.reproduction.results import naive_curves, records
@@ -35,7 +35,7 @@ def draw_regrets(cases: Sequence[Case], store: Store, folder: Path) -> Path | No
         return None
     path = folder / "regret.png"
     clients = cases[0].clients
-    regrets(measured, path, f"Regret under Theorems 1 and 2: softmax on digits, K = {clients}")
+    under_bounds(measured, path, f"Regret under Theorems 1 and 2: softmax on digits, K = {clients}")
     return path
 
 

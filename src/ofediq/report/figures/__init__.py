@@ -6,7 +6,7 @@ lines     a curve per method: mean and band over seeds
 labels    direct labels at the ends of lines, never on top of each other
 compare   accuracy or MSE over time and over bits
 comparison   the same for the results of an experiment
-regret    measured regret beside its bound
+regret    measured regret: what learning gained, what saved bits cost; and beside its bound
 frontier  accuracy or MSE against the bits really spent
 
 The functions take axes and return what they drew, so that other figures can be built from them.
@@ -17,7 +17,14 @@ from ofediq.report.figures.compare import Drawn, bits_panel, compare, longest, t
 from ofediq.report.figures.frontier import draw_frontier
 from ofediq.report.figures.labels import End, label_ends, spread
 from ofediq.report.figures.lines import draw_line, draw_reference
-from ofediq.report.figures.regret import Measured, regret_panel, regrets
+from ofediq.report.figures.regret import (
+    Measured,
+    bound_panel,
+    ratio_panel,
+    regret_panel,
+    regrets,
+    under_bounds,
+)
 from ofediq.report.figures.style import Look, looks
 
 __all__ = [
@@ -26,6 +33,7 @@ __all__ = [
     "Look",
     "Measured",
     "bits_panel",
+    "bound_panel",
     "compare",
     "draw_frontier",
     "draw_line",
@@ -34,10 +42,12 @@ __all__ = [
     "longest",
     "looks",
     "new_figure",
+    "ratio_panel",
     "regret_panel",
     "regrets",
     "save",
     "spread",
     "style_axes",
     "time_panel",
+    "under_bounds",
 ]

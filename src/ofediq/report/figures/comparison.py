@@ -35,7 +35,7 @@ def draw_comparison(comparison: Comparison, path: str | Path | None = None, titl
 
 
 def draw_regrets(comparison: Comparison, path: str | Path | None = None, title: str = "") -> Figure:
-    """The regret of each method with its bound, both axes logarithmic; saved if `path` is given."""
+    """The regret of each method below that of not learning, and beside FedOGD's; saved if `path` is given."""
     measured = {
         results[0].name: [
             comparison.regrets[key][result.seed]

@@ -47,7 +47,9 @@ def draw_line(
         color=look.colour,
         linestyle=look.dashes,
         linewidth=look.width,
-        marker=look.marker or "None",
+        marker=look.marker
+        if look.marker and np.isfinite(mean).any()
+        else "None",  # no place for one: an error
         markersize=5.5,
         markeredgecolor="white",
         markeredgewidth=0.7,
