@@ -55,6 +55,11 @@ def test_absent_samples_do_not_count(linear_stream: Stream) -> None:
     np.testing.assert_allclose(best.params, kept.params)
 
 
+def test_a_stream_without_samples_has_no_best_model(linear_stream: Stream) -> None:
+    with pytest.raises(InputError, match="`stream` must hold at least one sample, got 'none'"):
+        hindsight(models.linear(4), Stream(linear_stream.dataset, np.full((3, 2), -1)))
+
+
 @pytest.mark.parametrize(
     "method",
     [

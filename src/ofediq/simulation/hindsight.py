@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.errors import extra, require_positive
+from ofediq.errors import extra, require, require_positive
 from ofediq.models import Model, Network
 from ofediq.streams import Stream
 
@@ -56,7 +56,8 @@ def hindsight(
         passes: for other models, passes of Adam over the data.
     """
     require_positive("tolerance", tolerance)
-    seen = stream.order[stream.order >= 0]
+    seen = stream.order[stream.present]
+    require(len(seen) > 0, "stream", "must hold at least one sample", "none")
     weights = np.bincount(seen, minlength=len(stream.y)).astype(np.float64)
     if _is_linear(model):
         params = _minimise(model, stream, weights, tolerance)
