@@ -35,6 +35,7 @@ def test_a_file_brings_its_own_clients(tmp_path: Path) -> None:
         data=str(tmp_path / "plant.csv"),
         target="y",
         client_column="sensor",
+        preset="paper",
         options={"missing": "drop", "features": "a,b"},
     )
     stream = Experiment.set_up(config).deal(0)

@@ -132,10 +132,10 @@ def _execute(
         outcome = run_experiment(
             experiment, folder, reporter, resume=resume, checkpoint_every=checkpoint_every
         )
-        summary = write_output(config, folder, outcome)
+        summary = write_output(experiment.config, folder, outcome)
     # Last, so that nothing a tracker does can harm the run's own files. An interrupted run comes when it is resumed.
     if outcome.comparison is not None and not outcome.interrupted:
-        track(config, outcome.comparison, tracker, folder.path.name)
+        track(experiment.config, outcome.comparison, tracker, folder.path.name)
     return summary
 
 
@@ -174,10 +174,12 @@ def _facts(summary: dict[str, Any]) -> dict[str, str]:
     config, stream = summary["config"], summary["stream"]
     often = stream["predictions"] / stream["samples"]
     seen = f"each seen {often:.3g} times on average" if often >= 1 else f"{often:.2g} of them seen"
+    dealt = f", {config['partition']} partition" if config["partition"] else ""
     seeds = f", mean ± standard deviation of {config['seeds']} seeds" if config["seeds"] > 1 else ""
     server = f", server {config['server']}" if config.get("server") else ""
+    step = "" if config["preset"] == "auto" and not server else f", step size {config['step_size']:g}"
     return {
-        "data": f"{stream['samples']:,} samples, {seen}, {config['partition']} partition",
+        "data": f"{stream['samples']:,} samples, {seen}{dealt}",
         "budget": f"{config['budget']:g} of FedOGD's uplink bits",
-        "preset": f"{config['preset']}{server}, step size {config['step_size']:g}{seeds}",
+        "preset": f"{config['preset']}{server}{step}{seeds}",
     }

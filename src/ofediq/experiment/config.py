@@ -25,7 +25,9 @@ from ofediq.settings import (
     setting,
 )
 
-DEFAULT_CLIENTS, DEFAULT_STEPS = 1000, 300
+DEFAULT_CLIENTS, DEFAULT_STEPS, DEFAULT_BUDGET = 1000, 300, 0.01
+_PAPER_METHODS = ("fedogd", "ofedavg", "fedomd", "ofediq")
+_AUTO_METHODS = ("fedogd", "ofediq", "ofedgrid", "local")
 _LAST_SEED = 2**32 - 1
 _DATA, _LEARNING = "Data and clients", "Methods and model"  # parts of the help page
 
@@ -72,25 +74,36 @@ class Config(Settings):
     )
     partition: Annotated[str, one_of("ofediq.streams:KINDS")] | None = setting(
         None,
-        "Who sees what: random, passes, dirichlet, label, column or sequential.",
-        shown="random; passes for authors; column or sequential for a file with such columns",
+        "Who sees what: random, passes, dirichlet, label, column, sequential or stretches.",
+        shown="random; passes for authors; a file's own clients, or stretches of it",
         panel=_DATA,
     )
     alpha: Positive = setting(0.5, "Concentration of dirichlet.", panel=_DATA)
     labels: Annotated[int, limited(1, 10**6)] = setting(2, "Labels per client of label.", panel=_DATA)
     methods: tuple[Annotated[str, one_of("ofediq.methods:KEYS")], ...] = setting(
-        ("fedogd", "ofedavg", "fedomd", "ofediq"),
+        (),
         "Any of fedogd, ofedavg, fedomd, ofediq, ofedgrid, ogd, local, with commas.",
-        shown="the first four",
+        shown="the first four; fedogd, ofediq, ofedgrid, local for auto",
         panel=_LEARNING,
     )
-    budget: Fraction = setting(
-        0.01, "Allowed uplink bits as a fraction of FedOGD's, in (0, 1].", panel=_LEARNING
+    budget: Fraction | None = setting(
+        None,
+        "Allowed uplink bits as a fraction of FedOGD's, in (0, 1].",
+        shown="0.01; 0.1 for auto with fewer than 1000 parameters",
+        panel=_LEARNING,
     )
     step_size: Positive = setting(0.01, "Learning rate.", panel=_LEARNING)
-    preset: Annotated[str, one_of("ofediq.methods:PRESETS")] = setting(
-        "paper",
-        "paper: descent, Bernoulli sampling, local steps; authors: Adam, fixed sampling, frozen weights.",
+    preset: Literal["auto", "paper", "authors"] | None = setting(
+        None,
+        "auto: nothing to tune; paper: descent, Bernoulli sampling, local steps; "
+        "authors: Adam, fixed sampling, frozen weights.",
+        shown="auto for a file, else paper",
+        panel=_LEARNING,
+    )
+    baseline: Annotated[str, accepted_by("ofediq.experiment.auto:checked_baseline")] | None = setting(
+        None,
+        "Naive forecast that auto starts from: auto, last, mean, season(24) or none.",
+        shown="auto",
         panel=_LEARNING,
     )
     server: Annotated[str, one_of("ofediq.methods:SERVERS")] | None = setting(
@@ -109,7 +122,7 @@ class Config(Settings):
     seeds: Annotated[int, limited(1, 10**6)] = setting(1, "Number of seeds.", panel=_LEARNING)
     seed: Seed = setting(0, "The first seed.", panel=_LEARNING)
     regret: bool | None = setting(
-        None, "Measure the regret.", shown="if the model is convex", panel=_LEARNING
+        None, "Measure the regret.", shown="if the model is convex, but not for auto", panel=_LEARNING
     )
     devices: Annotated[int, limited(1, 4096)] = setting(1, "Devices to split the clients over.")
 
@@ -117,7 +130,6 @@ class Config(Settings):
         super().__post_init__()
         self._decide()
         self._check_source()
-        require(len(self.methods) > 0, "methods", "must name at least one method", self.methods)
         require(len(set(self.methods)) == len(self.methods), "methods", "must differ", ",".join(self.methods))
         last = _LAST_SEED + 1 - self.seeds
         require(self.seed <= last, "seed", f"must be an integer from 0 to {last}", self.seed)
@@ -131,6 +143,11 @@ class Config(Settings):
     def all_seeds(self) -> range:
         """The seeds, in order."""
         return range(self.seed, self.seed + self.seeds)
+
+    @property
+    def automatic(self) -> bool:
+        """Whether the preset is `auto`: what is left open depends on the data."""
+        return self.preset == "auto"
 
     @property
     def own_clients(self) -> bool:
@@ -174,6 +191,15 @@ class Config(Settings):
         """Fill in what depends on other choices."""
         if self.dataset is None and self.data is None:
             object.__setattr__(self, "dataset", "digits")
+        if self.preset is None:
+            object.__setattr__(self, "preset", "paper" if self.data is None else "auto")
+        if not self.methods:
+            object.__setattr__(self, "methods", _AUTO_METHODS if self.automatic else _PAPER_METHODS)
+        if self.automatic:
+            return  # `auto` decides when it has seen the data
+        require(self.baseline is None, "baseline", "needs preset auto", self.baseline)
+        if self.budget is None:
+            object.__setattr__(self, "budget", DEFAULT_BUDGET)
         if self.partition is None:
             object.__setattr__(self, "partition", self._usual_partition())
         if not self.own_clients:

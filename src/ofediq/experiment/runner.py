@@ -122,7 +122,7 @@ class _Work:
         results = [(key, result) for key, results in self.runs.items() for result in results]
         wanted = self.experiment.config.regret
         if wanted is None:
-            wanted = self.experiment.model.convex
+            wanted = self.experiment.model.convex and not self.experiment.config.automatic
         finite = [(key, result) for key, result in results if wanted and not result.diverged]
         if not finite:
             return

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
 from ofediq.errors import InputError, require
+from ofediq.experiment import auto
 from ofediq.experiment.config import Config
 from ofediq.methods import Method, at_budget, server_rule, with_server
 from ofediq.models import Model, build
@@ -20,7 +21,7 @@ class Experiment:
     """The parts of an experiment.
 
     Attributes:
-        config: the choices behind it.
+        config: the choices behind it, with those that had to wait for the data.
         deal: the stream of a seed.
         model: what learns.
         methods: by key, each with the parameters that the budget buys. All seeds share them, and with them the
@@ -44,18 +45,30 @@ class Experiment:
         >>> experiment.notes[0]
         'FedOMD never sends: its period of 100 steps is longer than the run of 10 (a budget of 0.1 would do).'
         """
-        deal = _dealer(config)
+        prepared = auto.prepare(config, _load_options(config)) if config.automatic else None
+        deal = _dealer(config) if prepared is None else lambda _: prepared.stream
         stream = deal(config.seed)
-        model = build(config.model, stream.x.shape[1:], stream.task, stream.classes, config.hidden)
+        assumed: tuple[str, ...] = ()
+        if prepared is None:
+            model = build(config.model, stream.x.shape[1:], stream.task, stream.classes, config.hidden)
+        else:
+            model, assumed = auto.model_for(config, stream, prepared.pipeline), prepared.assumed
+        if config.budget is None:
+            config = replace(config, budget=auto.budget_for(model.dim))
+            assumed = (
+                *assumed,
+                f"{config.budget:.0%} of FedOGD's bits with {model.dim:,} parameters (--budget)",
+            )
+        budget = cast(float, config.budget)
         planner = cast(Any, config.planner)  # checked by the configuration
         methods = {
             key: at_budget(
                 key,
-                config.budget,
+                budget,
                 model.dim,
                 stream.clients,
                 config.step_size,
-                config.preset,
+                "paper" if config.automatic else str(config.preset),
                 planner,
                 stream.steps,
             )
@@ -64,7 +77,10 @@ class Experiment:
         if config.server is not None:
             rule = server_rule(config.server, config.step_size)
             methods = {key: with_server(one, rule) for key, one in methods.items()}
-        notes = [note for one in methods.values() for note in _concerns(one, config.budget, model, stream)]
+        elif config.automatic:
+            methods = {key: auto.untuned(one) for key, one in methods.items()}
+        notes = [f"Assumed: {'; '.join(assumed)}."] if assumed else []
+        notes += [note for one in methods.values() for note in _concerns(one, budget, model, stream)]
         return cls(config, deal, model, methods, tuple(notes))
 
 
@@ -109,14 +125,22 @@ def _expected_share(method: Method, model: Model, clients: int) -> float:
 
 def _load(config: Config) -> Dataset:
     scaling = cast(Any, config.scaling)  # checked by the configuration, and again by the loaders
+    options = _load_options(config)
     if config.data is None:
-        return load(str(config.dataset), scaling, **cast(Any, config.options))
-    options = _known_options(load_file, config.options, ("features", "task", "scaling_fit", "missing"))
-    if isinstance(options.get("features"), str):
-        options["features"] = options["features"].split(",")
+        return load(str(config.dataset), scaling, **options)
     return load_file(
         config.data, str(config.target), config.client_column, config.time_column, scaling=scaling, **options
     )
+
+
+def _load_options(config: Config) -> dict[str, Any]:
+    """More arguments for loading the data."""
+    if config.data is None:
+        return dict(config.options)
+    options = _known_options(load_file, config.options, ("features", "task", "scaling_fit", "missing"))
+    if isinstance(options.get("features"), str):
+        options["features"] = options["features"].split(",")
+    return options
 
 
 def _deal(config: Config, dataset: Dataset, seed: int) -> Stream:

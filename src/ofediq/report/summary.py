@@ -16,13 +16,29 @@ def summarize(comparison: Comparison) -> dict[str, Any]:
 
     Every number of a method comes three times: `name` is the mean over seeds, `name_std` the sample standard
     deviation (null for one seed), `per_seed[name]` the values in the order of `seeds`. A value that is not finite,
-    such as the loss of a diverged run, is null, and so is its mean.
+    such as the loss of a diverged run, is null, and so is its mean. `skill` is 1 - error / error of the best naive
+    forecast (`reference`) over as many steps: above 0 is better than knowing nothing but the past.
     """
-    return {
-        "metric": comparison.metric,
-        "methods": {key: _method(comparison, key, results) for key, results in comparison.counted.items()},
-        "naive": {name: _finite(float(curve[-1])) for name, curve in comparison.naive_curves.items()},
-    }
+    methods = {key: _method(comparison, key, results) for key, results in comparison.counted.items()}
+    naive = {name: _finite(float(curve[-1])) for name, curve in comparison.naive_curves.items()}
+    for one in methods.values():
+        one["skill"], one["reference"] = _skill(comparison, one)
+    return {"metric": comparison.metric, "methods": methods, "naive": naive}
+
+
+def _skill(comparison: Comparison, method: dict[str, Any]) -> tuple[float | None, str | None]:
+    """1 - error / error of the best naive forecast, and which that is. The best constant looks ahead: it is none."""
+    value, accuracy = method[comparison.metric], comparison.metric == "accuracy"
+    errors = {}
+    for name, curve in comparison.naive_curves.items():
+        known = float(curve[min(method["steps"], len(curve)) - 1])
+        if name != "constant" and math.isfinite(known):
+            errors[name] = 1 - known if accuracy else known
+    if not errors or value is None:
+        return None, None
+    best = min(errors, key=errors.__getitem__)
+    error = 1 - value if accuracy else value
+    return (None if errors[best] <= 0 else 1 - error / errors[best]), best
 
 
 def _method(comparison: Comparison, key: str, results: Sequence[Result]) -> dict[str, Any]:

@@ -18,15 +18,15 @@ class Rows(NamedTuple):
 def method_rows(summary: dict[str, Any]) -> Rows:
     """Methods and naive references: how well, and for how many bits."""
     metric: str = summary["metric"]
-    header = ("", metric, "formula bits", "wire bits", "CCR", "senders")
+    header = ("", metric, "skill", "formula bits", "wire bits", "CCR")
     methods: list[tuple[str, ...]] = [
         (
             one["name"] + (f", {one['steps']:,} steps" if one["interrupted"] else ""),
             _with_spread(one, metric),
+            "" if one.get("skill") is None else f"{100 * one['skill']:+.1f}%",
             bits_text(one["bits_formula"]),
             bits_text(one["bits_wire"]),
             f"{100 * one['ccr']:.4g}%",
-            f"{one['senders_per_step']:.4g}",
         )
         for one in summary["methods"].values()
     ]

@@ -1,7 +1,8 @@
 """Streams: datasets, the user's files, and how their samples are dealt to clients over time.
 
-samples      load (by name), load_file (CSV, Parquet, npz), synthetic, or your own Dataset
+samples      load (by name), load_file (CSV, Parquet, npz), load_own (as it comes), synthetic, or your own Dataset
 a stream     partition: which client sees which sample at which step
+features     ofediq.streams.features: what each client makes of its readings, online
 changes      availability (join late, pause), drift
 references   naive_references: what a method must beat
 """
@@ -12,6 +13,7 @@ from ofediq.streams.dataset import Dataset, Task, Truth
 from ofediq.streams.files import load_file
 from ofediq.streams.generate import synthetic
 from ofediq.streams.naive import naive_references
+from ofediq.streams.own import Own, load_own, usual_clients
 from ofediq.streams.partitioning import KINDS, partition
 from ofediq.streams.stream import Stream
 
@@ -19,6 +21,7 @@ __all__ = [
     "KINDS",
     "NAMES",
     "Dataset",
+    "Own",
     "Status",
     "Stream",
     "Task",
@@ -27,8 +30,10 @@ __all__ = [
     "drift",
     "load",
     "load_file",
+    "load_own",
     "naive_references",
     "partition",
     "status",
     "synthetic",
+    "usual_clients",
 ]

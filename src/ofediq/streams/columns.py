@@ -85,6 +85,43 @@ def moments_of(column: Any) -> NDArray[np.float64]:
     return np.asarray(nanoseconds / 1e9)
 
 
+def dates_of(frame: Any) -> NDArray[np.float64]:
+    """The moment of each row from the parts of a date, such as year, month, day, hour: seconds since 1970."""
+    parts = frame.rename(columns=lambda name: str(name).lower())
+    try:
+        return moments_of(extra("pandas", "sim").to_datetime(parts))
+    except (ValueError, KeyError) as error:
+        names = ",".join(map(str, frame.columns))
+        raise DataError(
+            f"`time_column` {names} must be parts of a date (year, month, day, hour, ...): {error}"
+        ) from None
+
+
+def is_clock(column: Any) -> bool:
+    """Whether a column holds dates: as such, or as ISO 8601 texts.
+
+    >>> import pandas
+    >>> is_clock(pandas.Series(["2024-01-01 10:00", "2024-01-02 11:30"])), is_clock(pandas.Series(["eco", "full"]))
+    (True, False)
+    """
+    if _is_date(column):
+        return True
+    if _is_number(column) or _is_truth(column) or not len(column):
+        return False
+    try:
+        moments_of(column)
+    except (DataError, TypeError):
+        return False
+    return True
+
+
+def is_feature(column: Any) -> bool:
+    """Whether a column can be a feature: numbers, truth values, or a category."""
+    if _is_number(column) or _is_truth(column):
+        return True
+    return not _is_date(column) and len(_codes(column)[1]) <= MOST_CATEGORIES
+
+
 def previous_targets(y: NDArray[Any], client_ids: NDArray[Any] | None) -> NDArray[Any]:
     """The target before each sample, of the same client if there are clients; -1 or NaN for the first one.
 

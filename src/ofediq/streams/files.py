@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ofediq.errors import DataError, require_choice
 from ofediq.streams.columns import (
+    dates_of,
     encode_clients,
     encode_features,
     encode_target,
@@ -34,7 +35,7 @@ def load_file(
     task: Literal["auto", "classification", "regression"] = "auto",
     scaling: Literal["auto", "none", "minmax", "standard"] = "auto",
     scaling_fit: float = 1.0,
-    missing: Literal["error", "drop"] = "error",
+    missing: Literal["error", "drop", "keep"] = "error",
 ) -> Dataset:
     r"""The samples in a CSV (comma separated, with a header), Parquet or npz file.
 
@@ -42,7 +43,8 @@ def load_file(
         path: a file that ends in .csv, .csv.gz, .parquet or .npz.
         target: the column to predict.
         client_column: whose sample it is; deal with `partition(..., kind="column")`.
-        time_column: numbers or ISO 8601 dates that the rows are sorted by. With it, the dataset knows when each
+        time_column: numbers or ISO 8601 dates that the rows are sorted by, or parts of a date with commas between
+            them, such as "year,month,day,hour". With it, the dataset knows when each
             sample was taken and which target came before it (of the same client).
         features: the columns to predict from; by default all others, or the one array with several axes of an
             npz file. Text columns of up to 50 values become one column per value.
@@ -52,7 +54,9 @@ def load_file(
             "none". Targets of a regression are mapped to [0, 1], except with "none".
         scaling_fit: the share of rows, from the first one, that scaling may look at; all of them peeks at the
             future.
-        missing: "drop" leaves out rows with missing or infinite values in the columns used; "error" names them.
+        missing: "drop" leaves out rows with missing or infinite values in the columns used; "error" names them;
+            "keep" leaves out rows without target, client or time only, and features stay NaN (`Dataset.gaps`), for
+            `ofediq.streams.features`.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -64,19 +68,25 @@ def load_file(
     """
     require_choice("task", task, ("auto", *TASKS))
     require_choice("scaling", scaling, ("auto", *FITTED))
-    require_choice("missing", missing, ("error", "drop"))
+    require_choice("missing", missing, ("error", "drop", "keep"))
     table = read_table(path)
-    chosen = _feature_columns(table, target, client_column, time_column, features)
-    used = [*chosen, *(name for name in (target, client_column, time_column) if name is not None)]
-    table = _complete_rows(table, used, missing)
+    clock = _clock_columns(table, time_column)
+    chosen = _feature_columns(table, target, client_column, clock, features)
+    needed = [target, *clock, *([] if client_column is None else [client_column])]
+    if missing == "keep":
+        table = _complete_rows(table, needed, "drop")
+    else:
+        table = _complete_rows(table, [*chosen, *needed], missing)
     time = None
-    if time_column is not None:
-        moments = moments_of(table.frame[time_column])
+    if clock:
+        moments = moments_of(table.frame[clock[0]]) if len(clock) == 1 else dates_of(table.frame[clock])
         rows = np.argsort(moments, kind="stable")
         table, time = table.take(rows), moments[rows]
     encoded = encode_target(table.frame[target], task)
     ids, client_names = (None, ()) if client_column is None else encode_clients(table.frame[client_column])
     x, feature_names = _features(table, chosen)
+    if missing == "keep":
+        x = np.where(np.isinf(x), np.nan, x)
     kind = "minmax" if scaling == "auto" else scaling
     scaler = target_scaler(encoded.y, encoded.task, kind, scaling_fit)
     return Dataset(
@@ -94,22 +104,31 @@ def load_file(
         target_name=target,
         target_range=scaler.range,
         scaling=kind,
+        gaps=missing == "keep",
     )
+
+
+def _clock_columns(table: Table, time_column: str | None) -> list[str]:
+    """The columns that say when a row was taken: one, or the parts of a date."""
+    columns = tuple(table.frame.columns)
+    if time_column is None:
+        return []
+    names = [time_column] if time_column in columns else [name.strip() for name in time_column.split(",")]
+    return [table.require("time_column", name, columns) for name in names]
 
 
 def _feature_columns(
     table: Table,
     target: str,
     client_column: str | None,
-    time_column: str | None,
+    clock: Sequence[str],
     features: Sequence[str] | None,
 ) -> list[str]:
     columns = tuple(table.frame.columns)
     table.require("target", target, columns)
-    taken = {target}
-    for argument, name in (("client_column", client_column), ("time_column", time_column)):
-        if name is not None:
-            taken.add(table.require(argument, name, columns))
+    taken = {target, *clock}
+    if client_column is not None:
+        taken.add(table.require("client_column", client_column, columns))
     if features is None:
         return _default_features(table, taken)
     chosen = [features] if isinstance(features, str) else list(features)

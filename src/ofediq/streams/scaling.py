@@ -63,12 +63,18 @@ def fit_scaler(values: NDArray[Any], kind: str, fit: float = 1.0) -> Scaler:
     if kind == "none":
         return IDENTITY
     if kind == "minmax":
-        offset = seen.min(axis=0)
-        span = seen.max(axis=0) - offset
+        offset = _ignoring_gaps(np.fmin, seen)
+        span = _ignoring_gaps(np.fmax, seen) - offset
     else:
-        offset, span = seen.mean(axis=0, dtype=np.float64), seen.std(axis=0, dtype=np.float64)
-    largest = np.abs(seen).max(axis=0)
+        offset, span = np.nanmean(seen, axis=0, dtype=np.float64), np.nanstd(seen, axis=0, dtype=np.float64)
+    largest = _ignoring_gaps(np.fmax, np.abs(seen))
     return Scaler(offset, np.where(span > _CONSTANT * largest, span, 1.0))
+
+
+def _ignoring_gaps(fold: np.ufunc, values: NDArray[Any]) -> Any:
+    """The smallest or largest of each column; 0 for a column without any value."""
+    found = fold.reduce(values, axis=0)
+    return np.nan_to_num(found) if values.dtype.kind == "f" else found
 
 
 def target_scaler(y: NDArray[Any], task: Task, kind: str, fit: float = 1.0) -> Scaler:

@@ -1,0 +1,136 @@
+"""Preset `auto`: what is assumed about a stranger's data, so that the defaults learn.
+
+Clients keep their own time, make features online, start from a naive forecast and learn what is to be added to it;
+the server finds its step size on the way. What was assumed is said in one line, with the options that change it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ofediq.errors import InputError
+from ofediq.experiment.config import Config
+from ofediq.methods import Method, hold, with_server
+from ofediq.methods.adaptive import adaptive
+from ofediq.models import Model, anchored, build
+from ofediq.models.network import Network
+from ofediq.streams import Dataset, Stream, load, load_own, partition, usual_clients
+from ofediq.streams.features import Pipeline, featurize, suggest
+
+SMALL_MODEL, SMALL_BUDGET, USUAL_BUDGET = 1000, 0.1, 0.01
+_BASELINE = re.compile(r"(auto|last|mean|none|season)(?:\((\d+)\))?")
+
+
+class Prepared(NamedTuple):
+    """Data that are ready to be learnt.
+
+    Attributes:
+        stream: with features as samples, where there is a pipeline.
+        pipeline: what every client does; None for images and data without a time order.
+        assumed: what nobody said, a phrase each.
+    """
+
+    stream: Stream
+    pipeline: Pipeline | None
+    assumed: tuple[str, ...]
+
+
+def checked_baseline(text: str) -> tuple[str, int | None]:
+    """The naive forecast and the rows per season that `text` names.
+
+    >>> checked_baseline("season(24)"), checked_baseline("auto")
+    (('season', 24), ('auto', None))
+    """
+    found = _BASELINE.fullmatch(text)
+    if found is None or (found[2] is not None and (found[1] != "season" or int(found[2]) < 1)):
+        raise InputError(
+            f"`baseline` must be auto, last, mean, none or season(ROWS), such as season(24), got {text!r}"
+        )
+    return found[1], None if found[2] is None else int(found[2])
+
+
+def prepare(config: Config, options: dict[str, Any]) -> Prepared:
+    """Load, deal and featurize the data of a configuration with preset `auto`; the same for every seed.
+
+    Arguments:
+        config: the choices.
+        options: more arguments for `load` or `load_own`.
+    """
+    dataset, assumed = _load(config, options)
+    owned = dataset.client_ids is not None
+    ordered = config.data is not None or dataset.previous is not None or owned
+    kind: Any = config.partition or ("column" if owned else "stretches" if ordered else "random")
+    clients = config.clients
+    if clients is None and kind != "column":
+        clients = usual_clients(len(dataset))
+        assumed.append(_said_clients(clients, len(dataset), kind))
+    stream = partition(
+        dataset, clients, config.steps, kind, config.seed, alpha=config.alpha, labels=config.labels
+    )
+    if config.steps is None:
+        assumed.append(f"one pass of {stream.steps:,} steps (--steps)")
+    if dataset.x.ndim != 2 or not ordered:
+        return Prepared(stream, None, tuple(assumed))
+    baseline, season = checked_baseline(config.baseline or "auto")
+    pipeline = suggest(dataset, baseline, season)
+    if config.baseline is None:
+        assumed.append(
+            "what is learnt is added to the best of last value and mean"
+            + (f" and the value {pipeline.target.season} rows ago" if pipeline.target.season else "")
+            + " (--baseline)"
+        )
+    return Prepared(featurize(stream, pipeline), pipeline, tuple(assumed))
+
+
+def model_for(config: Config, stream: Stream, pipeline: Pipeline | None) -> Model:
+    """The model of a configuration: by default linear on features; beside a naive forecast where there is one."""
+    if pipeline is None:
+        return build(config.model, stream.x.shape[1:], stream.task, stream.classes, config.hidden)
+    usual = "linear" if stream.task == "regression" else "softmax"
+    name = usual if config.model == "auto" else config.model
+    inner = build(name, (len(pipeline.columns),), stream.task, stream.classes, config.hidden)
+    assert isinstance(inner, Network)  # all built-in ones are
+    return anchored(inner)
+
+
+def budget_for(dim: int) -> float:
+    """The budget where none is given: small models have little to send.
+
+    >>> budget_for(57), budget_for(34_826)
+    (0.1, 0.01)
+    """
+    return SMALL_BUDGET if dim < SMALL_MODEL else USUAL_BUDGET
+
+
+def untuned(method: Method) -> Method:
+    """`method` without a step size: gradients at the common model, and a server that finds its own."""
+    return with_server(replace(method, local=hold()), adaptive())
+
+
+def _load(config: Config, options: dict[str, Any]) -> tuple[Dataset, list[str]]:
+    scaling: Any = config.scaling
+    if config.data is None:
+        return load(str(config.dataset), scaling, **options), []
+    own = load_own(
+        config.data, str(config.target), config.client_column, config.time_column, scaling=scaling, **options
+    )
+    assumed = []
+    if config.time_column is None:
+        found = "the order of the file" if own.time_column is None else own.time_column
+        assumed.append(f"the order in time is {found} (--time-column)")
+    if own.left_out:
+        assumed.append(
+            f"{', '.join(own.left_out)} left out, neither numbers nor categories (--option features=...)"
+        )
+    return own.dataset, assumed
+
+
+def _said_clients(clients: int, samples: int, kind: str) -> str:
+    if kind != "stretches":
+        return f"{clients} clients (--clients)"
+    return (
+        f"{clients} client{'s' * (clients > 1)}, each a stretch of about {samples // clients:,} rows, "
+        "because no column names them (--client-column, --clients)"
+    )

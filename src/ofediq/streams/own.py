@@ -1,0 +1,88 @@
+"""A stranger's file: what can be assumed about it, and what is then said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ofediq.streams.columns import is_clock, is_feature
+from ofediq.streams.dataset import Dataset
+from ofediq.streams.files import load_file
+from ofediq.streams.tables import read_table
+
+_PARTS = ("year", "month", "day", "hour", "minute", "second")
+_FEWEST_ROWS, _USUAL_CLIENTS, _MOST_STEPS = 100, 10, 50_000
+
+
+class Own(NamedTuple):
+    """A file as a dataset.
+
+    Attributes:
+        dataset: its samples in time order.
+        time_column: what they are sorted by; None: the order of the file.
+        left_out: columns that are neither numbers nor categories, with the reason.
+    """
+
+    dataset: Dataset
+    time_column: str | None
+    left_out: tuple[str, ...]
+
+
+def load_own(
+    path: str | Path,
+    target: str,
+    client_column: str | None = None,
+    time_column: str | None = None,
+    features: Sequence[str] | None = None,
+    **options: Any,
+) -> Own:
+    r"""`load_file` for a file that nobody has prepared.
+
+    The time is `time_column`; else a column of dates; else columns called year, month and day; else the order of the
+    file. Columns that cannot be features are left out. Features may be missing; rows without a target are dropped.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "plant.csv"
+    ...     _ = path.write_text("when,heat,load\n2024-01-02,20,\n2024-01-01,,0.7\n2024-01-03,30,0.9\n")
+    ...     own = load_own(path, target="load")
+    >>> own.time_column, own.dataset.x.ravel().tolist(), own.dataset.target_range
+    ('when', [nan, 0.0], (0.7, 0.9))
+    """
+    table = read_table(path)
+    frame, taken = table.frame, {target, client_column}
+    if time_column is None:
+        time_column = _clock(frame, [name for name in frame.columns if name not in taken])
+    taken |= {time_column} if time_column in frame.columns else set((time_column or "").split(","))
+    left_out: tuple[str, ...] = ()
+    if features is None and not table.blocks and target in frame.columns:
+        others = [name for name in frame.columns if name not in taken]
+        features = [name for name in others if is_feature(frame[name])]
+        left_out = tuple(name for name in others if name not in features)
+        features = features or None  # load_file says what is wrong
+    options.setdefault("missing", "keep")
+    dataset = load_file(path, target, client_column, time_column, features=features, **options)
+    return Own(dataset, time_column, left_out)
+
+
+def usual_clients(samples: int) -> int:
+    """How many stretches a file without clients is cut into.
+
+    Ten, so that there is something to share and every client has a past of its own; fewer if that left less than 100
+    rows each, more so that no client has more than 50,000.
+
+    >>> [usual_clients(samples) for samples in (50, 450, 45_000, 10**6)]
+    [1, 4, 10, 20]
+    """
+    fewest = min(_USUAL_CLIENTS, max(1, samples // _FEWEST_ROWS))
+    return max(fewest, -(-samples // _MOST_STEPS))
+
+
+def _clock(frame: Any, names: Sequence[str]) -> str | None:
+    dates = [name for name in names if is_clock(frame[name])]
+    if dates:
+        return dates[0]
+    lower = {str(name).lower(): name for name in names}
+    parts = [lower[part] for part in _PARTS if part in lower]
+    return ",".join(parts) if {"year", "month", "day"} <= lower.keys() else None

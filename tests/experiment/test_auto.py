@@ -1,0 +1,128 @@
+"""Preset auto: a stranger's file is learnt with nothing tuned, and what was assumed is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+
+from ofediq import simulate
+from ofediq.errors import InputError
+from ofediq.experiment import Config, Experiment
+from ofediq.streams import naive_references
+
+
+def write(tmp_path: Path, **columns: Any) -> str:
+    pandas.DataFrame(columns).to_csv(tmp_path / "own.csv", index=False)
+    return str(tmp_path / "own.csv")
+
+
+def skill_of(config: Config, key: str) -> tuple[float, float]:
+    """Skill against the best naive forecast: at the end, and the lowest after ten steps."""
+    experiment = Experiment.set_up(config)
+    stream = experiment.deal(0)
+    result = simulate(experiment.methods[key], stream, experiment.model)
+    curves = naive_references(stream)
+    del curves["constant"]
+    errors = [1 - curve if stream.task == "classification" else curve for curve in curves.values()]
+    best = min(errors, key=lambda curve: float(curve[-1]))
+    curve = 1 - result.running_error / best
+    return float(curve[-1]), float(curve[10:].min())
+
+
+def series(scale: float, seed: int = 0, size: int = 4000) -> dict[str, Any]:
+    """A target that follows itself and two readings, one in thousandths with gaps, beside a constant and a text."""
+    rng = np.random.default_rng(seed)
+    readings = rng.normal(size=(size, 2))
+    y = np.zeros(size)
+    for t in range(1, size):
+        y[t] = 0.95 * y[t - 1] + 0.3 * readings[t, 0] + 0.1 * rng.normal()
+    small = np.where(rng.random(size) < 0.05, np.nan, 1e-3 * readings[:, 0])
+    mode = np.where(readings[:, 1] > 0, "eco", "full")
+    return {"small": small, "flat": 7.0, "mode": mode, "y": scale * (50 + y)}
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+@pytest.mark.parametrize("method", ["fedogd", "ofediq"])
+def test_a_series_in_any_unit_beats_the_last_value(tmp_path: Path, scale: float, method: str) -> None:
+    config = Config(data=write(tmp_path, **series(scale)), target="y", methods=(method,))
+    final, lowest = skill_of(config, method)
+    assert final > 0.5  # nine tenths of the variance of a change are known from the reading
+    assert lowest > -0.02
+
+
+def test_labels_in_text_with_drift_beat_the_last_label(tmp_path: Path) -> None:
+    """A sticky label that follows a reading, whose meaning turns round in the middle of every stretch."""
+    rng, size = np.random.default_rng(1), 6000
+    x = rng.normal(size=size)
+    turned = np.where(np.arange(size) % 600 < 300, 1.0, -1.0)
+    labels = ["low"]
+    for t in range(1, size):
+        move = 2.5 * turned[t] * x[t] + rng.logistic() * 0.3
+        labels.append("high" if move > 1.5 else "low" if move < -1.5 else labels[-1])
+    config = Config(data=write(tmp_path, x=x, state=labels), target="state", methods=("fedogd",))
+    final, lowest = skill_of(config, "fedogd")
+    assert final > 0.1
+    assert lowest > -0.05
+
+
+def test_what_was_assumed_is_said_first(tmp_path: Path) -> None:
+    when = pandas.date_range("2024-01-01", periods=500, freq="h")
+    rng = np.random.default_rng(0)
+    path = write(
+        tmp_path,
+        when=when,
+        who=[f"id{i}" for i in range(500)],
+        x=rng.normal(size=500),
+        y=rng.normal(size=500),
+    )
+    experiment = Experiment.set_up(Config(data=path, target="y", methods=("fedogd",)))
+    said = experiment.notes[0]
+    for words in (
+        "Assumed: the order in time is when (--time-column)",
+        "who left out",
+        "5 clients, each a stretch of about 100 rows",
+        "one pass of 100 steps (--steps)",
+        "the value 24 rows ago (--baseline)",
+        "10% of FedOGD's bits",
+    ):
+        assert words in said
+    assert experiment.config.budget == 0.1
+    given = Config(
+        data=path, target="y", time_column="when", clients=4, steps=50, baseline="last", budget=0.5,
+        options={"features": "x"}, methods=("fedogd",),
+    )  # fmt: skip
+    assert Experiment.set_up(given).notes == ()
+
+
+def test_nothing_looks_into_the_future(tmp_path: Path) -> None:
+    """Other values in the second half of every client's rows leave its first half as it was, up to the unit."""
+    rng, size = np.random.default_rng(0), 400
+    x, y, who = rng.normal(size=size), np.cumsum(rng.normal(size=size)), np.arange(size) % 4
+    later = np.arange(size) >= size // 2
+    streams = []
+    for factor in (1.0, -3.0):
+        columns = {"who": who, "x": np.where(later, factor * x, x), "y": np.where(later, factor * y, y)}
+        config = Config(data=write(tmp_path, **columns), target="y", client_column="who", scaling="none")
+        streams.append(Experiment.set_up(config).deal(0))
+    first, second = (stream.x[stream.order[:50]] for stream in streams)
+    np.testing.assert_array_equal(first, second)
+
+
+def test_images_and_data_without_time_have_no_pipeline() -> None:
+    experiment = Experiment.set_up(Config(preset="auto", clients=10, steps=20, methods=("fedogd",)))
+    assert (experiment.model.name, experiment.deal(0).x.shape[1:]) == ("softmax", (8, 8))
+    assert experiment.methods["fedogd"].server.name.startswith("adaptive")
+
+
+def test_the_model_and_the_server_can_be_chosen(tmp_path: Path) -> None:
+    path = write(tmp_path, **series(1.0, size=300))
+    config = Config(data=path, target="y", model="mlp", hidden=(8,), server="coin", methods=("ofediq",))
+    experiment = Experiment.set_up(config)
+    assert experiment.model.name == "mlp"
+    assert experiment.methods["ofediq"].server.name == "coin(0.1)"
+    with pytest.raises(InputError, match="'season' needs the rows per season"):
+        Experiment.set_up(Config(data=path, target="y", baseline="season"))
