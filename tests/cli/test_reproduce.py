@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ofediq.cli.app import app
-from ofediq.reproduction import Outcome, Scale
+from ofediq.reproduction import Scale
 
 RESULTS = {
     "preset": "authors",
@@ -43,7 +43,7 @@ def test_table_1_on_a_terminal(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("quick", "seeds"), [((), 3), (("--quick",), 1), (("--quick", "--seeds", "2"), 2)])
 def test_claims_as_json(tmp_path: Path, quick: tuple[str, ...], seeds: int) -> None:
-    outcome = Outcome(dict(RESULTS), tmp_path, finished=True)
+    outcome = {**RESULTS, "folder": str(tmp_path)}
     with mock.patch("ofediq.reproduction.reproduce", return_value=outcome) as run:
         done = invoke("claims", "--json", "--out", str(tmp_path), *quick)
     assert json.loads(done.stdout)["claims"][0]["holds"] is True
@@ -52,7 +52,7 @@ def test_claims_as_json(tmp_path: Path, quick: tuple[str, ...], seeds: int) -> N
 
 
 def test_an_interruption_says_how_to_continue(tmp_path: Path) -> None:
-    outcome = Outcome(dict(RESULTS), tmp_path, finished=False)
+    outcome = {**RESULTS, "folder": str(tmp_path), "interrupted": True}
     with mock.patch("ofediq.reproduction.reproduce", return_value=outcome):
         done = invoke("claims", "--out", str(tmp_path))
     assert done.exit_code == 130

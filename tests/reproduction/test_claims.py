@@ -18,7 +18,7 @@ def bound_row(theorem: int, regret: float, bound: float | None) -> dict[str, Any
 
 def authors_results() -> dict[str, Any]:
     """The authors' own values: every claim of theirs must hold on them."""
-    panels = {name: panel(one.task.metric, **one.authors) for name, one in PANELS.items() if one.authors}
+    panels = {name: panel(one.problem.metric, **one.authors) for name, one in PANELS.items() if one.authors}
     convex = {
         "bounds": [bound_row(1, 10.0, 20.0), bound_row(2, 15.0, 40.0)],
         "growth": {"FedOGD": {"slope": 0.52}, "OFedIQ": {"slope": 0.45}},

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from ofediq.models import build
-from ofediq.reproduction import PANELS, Scale
-from ofediq.reproduction.panels import all_units
+from ofediq.reproduction import PANELS, Recipe, Scale
+from ofediq.reproduction.panels import all_series
 from ofediq.theory import message_bits
 
 # Section "Experiments" of the paper: horizons, communication costs and parameters as printed.
@@ -33,7 +33,7 @@ def test_periods_keep_rate_over_period() -> None:
 
 @pytest.mark.parametrize("panel", PANELS.values(), ids=lambda panel: panel.name)
 def test_every_method_but_fedogd_spends_the_panels_budget(panel) -> None:  # type: ignore[no-untyped-def]  # ids
-    dim = panel.task.dim
+    dim = panel.problem.dim
     for recipe in panel.recipes[1:]:
         bits = message_bits(recipe.levels, recipe.blocks, dim) if recipe.levels else 32 * dim
         share = recipe.rate / recipe.period * bits / (32 * dim)
@@ -52,25 +52,30 @@ def test_every_method_but_fedogd_spends_the_panels_budget(panel) -> None:  # typ
     ],
 )
 def test_dimensions_are_those_of_the_models(name, shape, task, classes) -> None:  # type: ignore[no-untyped-def]
-    assert PANELS[name].task.dim == build("auto", shape, task, classes).dim
+    assert PANELS[name].problem.dim == build("auto", shape, task, classes).dim
 
 
 def test_presets_differ_in_partition_and_in_the_rows_of_room() -> None:
-    authors, paper = (PANELS["fig4e"].data(preset, 0) for preset in ("authors", "paper"))
+    authors, paper = (PANELS["fig4e"].config(preset) for preset in ("authors", "paper"))
     assert (authors.partition, dict(authors.options)) == ("passes", {"subset": "balanced"})
-    assert (paper.partition, paper.options) == ("random", ())
+    assert (paper.partition, dict(paper.options)) == ("random", {})
 
 
-def test_shared_units_run_once() -> None:
-    units = all_units(tuple(PANELS), "authors", 3, Scale())
-    mnist_fedogd = [unit for unit in units if unit.data.dataset == "mnist" and unit.recipe.key == "fedogd"]
-    assert [unit.data.seed for unit in mnist_fedogd] == [0, 1, 2]
+def test_shared_runs_are_one() -> None:
+    series = all_series(tuple(PANELS), "authors", 3, Scale())
+    methods = [(one.config.dataset, name) for one in series.values() for name in one.recipes]
+    assert methods.count(("mnist", "fedogd")) == 1
+    assert {one.config.all_seeds for one in series.values()} == {range(3)}
     # MNIST: 4 + 3 compared at 99 % and 90 %, b = 1, two periods; Air twice, Room and Energy once, 4 methods each.
-    assert len(units) == 3 * (10 + 16)
+    assert len(methods) == 10 + 16
+
+
+def test_labels_do_not_decide_what_a_run_is() -> None:
+    assert Recipe("another name", "fedogd").name == Recipe("FedOGD", "fedogd").name
 
 
 def test_a_quick_scale_is_small_and_known_as_such() -> None:
-    data = PANELS["fig4a"].data("authors", 0, Scale.quick())
-    assert data.clients <= 100
-    assert data.steps <= 120
+    data = PANELS["fig4a"].config("authors", scale=Scale.quick())
+    assert (data.clients or 0) <= 100
+    assert (data.steps or 0) <= 120
     assert not Scale.quick().full

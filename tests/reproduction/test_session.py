@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
 import pytest
 
 from ofediq.errors import InputError
-from ofediq.reproduction import Data, Outcome, Panel, Recipe, Record, Scale, Store, Task, Unit, reproduce
+from ofediq.experiment import Folder
+from ofediq.reproduction import Panel, Problem, Recipe, Scale, Series, reproduce
 from ofediq.reproduction import panels as panel_module
 from ofediq.reproduction.estimate import estimate_seconds
-from ofediq.reproduction.work import run_units
+from ofediq.reproduction.page import render_page
+from ofediq.reproduction.panels import all_series
+from ofediq.reproduction.session import load_all, run_missing
+from ofediq.streams import load
 
-DIGITS = Task("digits", "digits", "softmax", 650, 650, "accuracy")
+DIGITS = Problem("digits", "digits", "softmax", 650, 650, "accuracy")
 RECIPES = (Recipe("FedOGD", "fedogd"), Recipe("OFedAvg", "ofedavg", rate=0.5))
 TINY = Scale(clients=8, steps=6)
 
@@ -48,119 +54,108 @@ class Silent:
 @pytest.fixture(autouse=True)
 def embedded() -> Iterator[None]:
     """Panels on the embedded digits; they have no scaling of the authors, so the usual one stands in."""
-    from ofediq.reproduction import work
-    from ofediq.streams import load
-
     panel = Panel("fig3", "tiny", DIGITS, 50, 6, RECIPES, {"FedOGD": 0.5, "OFedAvg": 0.4}, clients=8)
     tiny = mock.patch.dict(panel_module.PANELS, {"fig3": panel})
-    usual = mock.patch.object(work, "load", lambda name, scaling, **options: load(name, **options))
-    work._load.cache_clear()
-    work._deal.cache_clear()
+    usual = mock.patch("ofediq.experiment.setup.load", lambda name, scaling, **options: load(name, **options))
     with tiny, usual:
         yield
-    work._load.cache_clear()
-    work._deal.cache_clear()
 
 
-def units(seeds: int = 1) -> list[Unit]:
-    return [
-        Unit(Data("digits", (), "passes", 8, 6, seed), recipe, "authors")
-        for seed in range(seeds)
-        for recipe in RECIPES
-    ]
+def tiny_series(seeds: int = 1) -> dict[str, Series]:
+    return all_series(("fig3",), "authors", seeds, TINY)
 
 
-def run_tiny(out: Path) -> tuple[Outcome, Silent]:
+def run_tiny(out: Path) -> tuple[dict[str, Any], Silent]:
     listener = Silent()
     return reproduce("fig3", seeds=2, scale=TINY, out=out, listener=listener), listener
 
 
-def test_a_finished_unit_is_not_run_again_unless_forced(tmp_path: Path) -> None:
-    store, first, again, forced = Store(tmp_path), Silent(), Silent(), Silent()
-    assert run_units(units(), store, first)
-    assert run_units(units(), store, again)
-    assert run_units(units(), store, forced, force=True)
+def test_a_finished_run_is_not_run_again_unless_forced(tmp_path: Path) -> None:
+    first, again, forced = Silent(), Silent(), Silent()
+    assert run_missing(tiny_series(), tmp_path, first)
+    assert run_missing(tiny_series(), tmp_path, again)
+    assert run_missing(tiny_series(), tmp_path, forced, force=True)
     assert [len(listener.tasks) for listener in (first, again, forced)] == [2, 0, 2]
 
 
 def test_an_interruption_keeps_what_is_done(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    assert not run_units(units(), store, Silent(stop_at=1))
+    assert not run_missing(tiny_series(), tmp_path, Silent(stop_at=1))
     rest = Silent()
-    assert run_units(units(), store, rest)
+    assert run_missing(tiny_series(), tmp_path, rest)
     assert len(rest.tasks) == 1
-
-
-def test_a_record_survives_the_disk(tmp_path: Path) -> None:
-    unit, curve = units()[0], np.linspace(0.1, 0.9, 6)
-    record = Record(curve, curve + 1, curve + 2, curve + 3, curve + 4, seconds=2.5, seed=7)
-    store = Store(tmp_path)
-    store.save(unit, record)
-    found = store.load(unit)
-    assert found is not None
-    assert (found.final, found.seconds, found.seed) == (0.9, 2.5, 7)
-    np.testing.assert_array_equal(found.bits_wire, curve + 4)
 
 
 @pytest.mark.parametrize("content", [b"", b"not an archive"])
 def test_a_broken_file_counts_as_missing(tmp_path: Path, content: bytes) -> None:
-    store = Store(tmp_path)
-    store.path(units()[0]).write_bytes(content)
-    assert store.load(units()[0]) is None
-
-
-def test_labels_do_not_decide_what_a_unit_is() -> None:
-    unit = units()[0]
-    renamed = Unit(unit.data, Recipe("another name", "fedogd"), "authors")
-    assert (renamed.name, renamed.identity) == (unit.name, unit.identity)
+    assert run_missing(tiny_series(), tmp_path, Silent())
+    ((name, one),) = tiny_series().items()
+    before = load_all({name: one}, tmp_path)[name].runs["fedogd"][0]
+    Folder(tmp_path / name).archive("fedogd", 0).write_bytes(content)
+    assert not load_all({name: one}, tmp_path)[name].runs["fedogd"]
+    listener = Silent()
+    assert run_missing(tiny_series(), tmp_path, listener)
+    assert len(listener.tasks) == 1
+    again = load_all({name: one}, tmp_path)[name].runs["fedogd"][0]
+    np.testing.assert_array_equal(again.loss, before.loss)
 
 
 def test_the_estimate_covers_what_is_missing(tmp_path: Path) -> None:
-    store, both = Store(tmp_path), units()
-    curve = np.ones(6)
-    store.save(both[0], Record(curve, curve, curve, curve, curve, seconds=12.0, seed=0))
-    # 2 seconds per step on record for this data: the missing unit of 6 steps takes 12, with force both do.
-    assert estimate_seconds(both, store) == pytest.approx(12.0)
-    assert estimate_seconds(both, store, force=True) == pytest.approx(24.0)
+    assert run_missing(tiny_series(), tmp_path, Silent())
+    ((name, one),) = tiny_series().items()
+    done = load_all({name: one}, tmp_path)[name]
+    runs = {key: [replace(result, seconds=12.0) for result in found] for key, found in done.runs.items()}
+    # 12 seconds a run on record for this data.
+    assert estimate_seconds(one.config, 1, replace(done, runs=runs)) == pytest.approx(12.0)
+    assert estimate_seconds(one.config, 2, replace(done, runs=runs)) == pytest.approx(24.0)
 
 
 def test_off_the_papers_scale_nothing_is_compared(tmp_path: Path) -> None:
     outcome, listener = run_tiny(tmp_path)
-    methods = outcome.results["panels"]["fig3"]["methods"]
+    methods = outcome["panels"]["fig3"]["methods"]
     assert {one["authors"] for one in methods.values()} == {None}
     assert any("NOT the paper's scale" in note for note in listener.notes)
 
 
 def test_the_results_hold_mean_and_spread_of_the_seeds(tmp_path: Path) -> None:
     outcome, _ = run_tiny(tmp_path)
-    one = outcome.results["panels"]["fig3"]["methods"]["OFedAvg"]
+    one = outcome["panels"]["fig3"]["methods"]["OFedAvg"]
     assert one["value"] == pytest.approx(np.mean(one["per_seed"]))
     assert one["std"] == pytest.approx(np.std(one["per_seed"], ddof=1))
     assert one["ccr"] == pytest.approx(0.5)  # four of eight clients send whole updates
-    assert outcome.results["panels"]["fig3"]["complete"]
+    assert outcome["panels"]["fig3"]["complete"]
 
 
 def test_the_report_needs_nothing_from_outside(tmp_path: Path) -> None:
     outcome, _ = run_tiny(tmp_path)
-    page = (outcome.folder / "report.html").read_text(encoding="utf-8")
+    page = (Path(outcome["folder"]) / "report.html").read_text(encoding="utf-8")
     assert not re.search(r"https?://|<script|<link|@import|url\(", page)
     assert set(re.findall(r"src='([^,]*)", page)) == {"data:image/png;base64"}
     assert "QUICK RUN" in page
     assert page.count("<tr>") > 4
 
 
+def test_whatever_stands_in_the_report_is_text(tmp_path: Path) -> None:
+    outcome, _ = run_tiny(tmp_path)
+    outcome["panels"]["fig3"]["dataset"] = "<script>alert(1)</script>"
+    outcome["claims"][0]["sentence"] = "'><img src=x>"
+    page = render_page(outcome, {"fig3": Path(outcome["folder"]) / "fig3.png"})
+    assert "<script" not in page
+    assert "<img src=x>" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
 def test_the_files_are_there_and_json_is_plain(tmp_path: Path) -> None:
     outcome, _ = run_tiny(tmp_path)
-    assert {path.name for path in outcome.folder.iterdir()} == {
+    assert {path.name for path in Path(outcome["folder"]).iterdir()} == {
         "fig3.png",
         "report.html",
         "results.json",
         "tables.md",
     }
-    tables = (outcome.folder / "tables.md").read_text(encoding="utf-8")
+    tables = (Path(outcome["folder"]) / "tables.md").read_text(encoding="utf-8")
     assert "### fig3: " in tables
     assert "| method | ours | authors | difference | CCR | seeds |" in tables
-    assert json.loads((outcome.folder / "results.json").read_text()) == outcome.results
+    assert json.loads((Path(outcome["folder"]) / "results.json").read_text()) == outcome
 
 
 @pytest.mark.parametrize(

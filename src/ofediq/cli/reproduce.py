@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ofediq.errors import extra
-
-if TYPE_CHECKING:
-    from ofediq.reproduction import Outcome
 
 
 def reproduce(
@@ -49,7 +46,7 @@ def reproduce(
     from ofediq.reproduction import reproduce as run
 
     with Reporter() as reporter:
-        outcome = run(
+        results = run(
             target,
             preset=preset,
             seeds=(1 if quick else 3) if seeds is None else seeds,
@@ -59,10 +56,10 @@ def reproduce(
             listener=reporter,
         )
     if as_json:
-        typer.echo(json.dumps(_chosen(target, outcome.results), indent=2))
+        typer.echo(json.dumps(_chosen(target, results), indent=2))
     else:
-        _show(target, outcome)
-    if not outcome.finished:
+        _show(target, results)
+    if results["interrupted"]:
         typer.echo("Interrupted; the same command continues.", err=True)
         raise typer.Exit(130)
 
@@ -75,12 +72,11 @@ def _chosen(target: str, results: dict[str, Any]) -> dict[str, Any]:
     return results
 
 
-def _show(target: str, outcome: Outcome) -> None:
+def _show(target: str, results: dict[str, Any]) -> None:
     from ofediq.cli import render
     from ofediq.reproduction import page
     from ofediq.reproduction.guarantees import COLUMNS, cells
 
-    results = outcome.results
     if target in ("table1", "all"):
         render.show(
             render.heading("Table 1: D = 34,826, K = 1000"),
@@ -96,4 +92,4 @@ def _show(target: str, outcome: Outcome) -> None:
         render.show(render.heading(f"Claims{scale}"))
         for claim in results["claims"]:
             render.show(f"{claim['statement']} {claim['sentence']}")
-    typer.echo(f"Report: {outcome.folder / 'report.html'}")
+    typer.echo(f"Report: {Path(results['folder']) / 'report.html'}")

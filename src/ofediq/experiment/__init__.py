@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ofediq.experiment.output import write_output as write_output
     from ofediq.experiment.runner import Listener as Listener
     from ofediq.experiment.runner import Outcome as Outcome
+    from ofediq.experiment.runner import finished as finished
     from ofediq.experiment.runner import run as run
     from ofediq.experiment.setup import Experiment as Experiment
     from ofediq.experiment.tracked import track as track
@@ -36,6 +37,7 @@ _HOMES = {
     "Listener": "runner",
     "Outcome": "runner",
     "free_folder": "folder",
+    "finished": "runner",
     "frontier": "budgets",
     "run": "runner",
     "track": "tracked",

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from jax.sharding import Mesh
 
+from ofediq.errors import CheckpointError
 from ofediq.experiment.archive import load_result, save_result
 from ofediq.experiment.folder import Folder
 from ofediq.experiment.setup import Experiment
@@ -84,6 +85,23 @@ def run(
     except KeyboardInterrupt:
         interrupted = True
     return Outcome(work.comparison(), tuple(work.notes), interrupted)
+
+
+def finished(experiment: Experiment, folder: Folder) -> Comparison | None:
+    """What is finished in `folder`, without running anything; a file that is damaged or of another run is not."""
+    runs: dict[str, list[Result]] = {key: [] for key in experiment.methods}
+    naive: dict[str, list[npt.NDArray[np.float64]]] = {}
+    for seed in experiment.config.all_seeds:
+        paths = {key: folder.archive(key, seed) for key in experiment.methods}
+        if not any(path.exists() for path in paths.values()):
+            continue
+        stream = experiment.deal(seed)
+        for name, curve in naive_references(stream).items():
+            naive.setdefault(name, []).append(curve)
+        for key, method in experiment.methods.items():
+            with suppress(CheckpointError):
+                runs[key].append(load_result(paths[key], method, experiment.model, stream, seed))
+    return Comparison(runs, naive) if any(runs.values()) else None
 
 
 class _Work:

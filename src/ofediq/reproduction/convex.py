@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
+from ofediq.errors import CheckpointError
 from ofediq.experiment import Listener
 from ofediq.models import softmax
 from ofediq.reproduction.panels import Scale
-from ofediq.reproduction.store import Curve, Store
-from ofediq.reproduction.units import Recipe
+from ofediq.reproduction.recipes import Recipe
 from ofediq.simulation import Comparator, hindsight, simulate
+from ofediq.storage import Format
 from ofediq.streams import Stream, load, partition
 from ofediq.theory import (
     best_step_size,
@@ -28,10 +31,12 @@ from ofediq.theory import (
     quantizer_variance,
 )
 
+Curve = npt.NDArray[np.float64]
 BUDGET, PENALTY, DIM = 0.1, 0.01, 650
 _TOLERANCE = 1e-4  # of the gradient's norm at w*: with this penalty, below 1e-6 of loss per sample
 _SAFE = 0.9  # share of the largest step size that a theorem allows
 _CLIENTS, _STEPS, _HORIZONS = 100, 1600, (400, 800, 1600, 3200, 6400)
+_MEASURED = Format("measured regret", 1)
 _QUICK_CLIENTS, _QUICK_STEPS, _QUICK_HORIZONS = 20, 200, (50, 100, 200)
 
 
@@ -58,6 +63,11 @@ class Case:
         """A name for files."""
         label = self.recipe.label.replace(" ", "-")
         return f"regret-digits-K{self.clients}-T{self.steps}-seed{self.seed}-{self.step}-{label}"
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides the outcome."""
+        return {"case": self.name, "method": self.recipe.parameters}
 
     @property
     def theorem(self) -> int:
@@ -117,15 +127,15 @@ def recipes() -> tuple[Recipe, Recipe, Recipe, Recipe]:
     )
 
 
-def measure_all(wanted: Sequence[Case], store: Store, listener: Listener, *, force: bool = False) -> bool:
-    """Measure the cases that `store` does not hold. Returns whether all were measured."""
-    missing = [case for case in wanted if force or load_case(case, store) is None]
+def measure_all(wanted: Sequence[Case], folder: Path, listener: Listener, *, force: bool = False) -> bool:
+    """Measure the cases that `folder` does not hold. Returns whether all were measured."""
+    missing = [case for case in wanted if force or load_case(case, folder) is None]
     if not missing:
         return True
     listener.started("regret on digits (softmax)", len(missing))
     try:
         for count, case in enumerate(missing, 1):
-            _save(case, store)
+            save_case(_measure(case), folder)
             listener.advanced(count)
     except KeyboardInterrupt:
         return False
@@ -133,19 +143,26 @@ def measure_all(wanted: Sequence[Case], store: Store, listener: Listener, *, for
     return True
 
 
-def load_case(case: Case, store: Store) -> Measured | None:
+def load_case(case: Case, folder: Path) -> Measured | None:
     """A measured case, or None."""
-    found = store.load_arrays(case.name)
-    if found is None:
+    try:
+        stored = _MEASURED.read(folder / f"{case.name}.npz", identity=case.identity)
+        bound = stored.array("bound") if stored.array("bound").size else None
+        return Measured(case, stored.array("curve"), bound, stored.meta["step_size"], stored.meta["exact"])
+    except CheckpointError:
         return None
-    meta, arrays = found
-    bound = arrays["bound"] if arrays["bound"].size else None
-    return Measured(case, arrays["curve"], bound, meta["step_size"], meta["exact"])
 
 
-def summarise(wanted: Sequence[Case], store: Store) -> dict[str, Any] | None:
+def save_case(one: Measured, folder: Path) -> None:
+    """Keep a measured case."""
+    arrays = {"curve": one.curve, "bound": np.zeros(0) if one.bound is None else one.bound}
+    meta = {"step_size": one.step_size, "exact": one.exact}
+    _MEASURED.write(folder / f"{one.case.name}.npz", arrays, identity=one.case.identity, meta=meta)
+
+
+def summarise(wanted: Sequence[Case], folder: Path) -> dict[str, Any] | None:
     """What the cases came to, JSON-ready; None if some are missing."""
-    measured = [load_case(case, store) for case in wanted]
+    measured = [load_case(case, folder) for case in wanted]
     done = [one for one in measured if one is not None]
     if not done or len(done) < len(measured):
         return None
@@ -157,11 +174,11 @@ def summarise(wanted: Sequence[Case], store: Store) -> dict[str, Any] | None:
     }
 
 
-def bounded(wanted: Sequence[Case], store: Store) -> dict[str, list[Measured]]:
+def bounded(wanted: Sequence[Case], folder: Path) -> dict[str, list[Measured]]:
     """The measured cases for the bounds, by method: what a picture shows."""
     by_method: dict[str, list[Measured]] = {}
     for case in wanted:
-        found = load_case(case, store) if case.step == "covered" else None
+        found = load_case(case, folder) if case.step == "covered" else None
         if found is not None:
             by_method.setdefault(case.recipe.label, []).append(found)
     return by_method
@@ -205,15 +222,12 @@ def _slope(horizons: Sequence[int], regrets: Sequence[float]) -> float | None:
     return float(np.polyfit(np.log(horizons), np.log(regrets), 1)[0])
 
 
-def _save(case: Case, store: Store) -> None:
+def _measure(case: Case) -> Measured:
     stream = _stream(case.clients, case.steps, case.seed)
-    model = softmax(64, 10, l2=PENALTY)
     step_size = _step_size(case, stream)
-    result = simulate(case.recipe.build("paper", step_size), stream, model, case.seed)
-    regret = result.regret(_TOLERANCE)
-    arrays = {"curve": regret.curve, "bound": np.zeros(0) if regret.bound is None else regret.bound}
-    meta = {"step_size": step_size, "exact": not regret.estimate, "reason": regret.reason}
-    store.save_arrays(case.name, meta, arrays)
+    method = case.recipe.build("paper", step_size)
+    regret = simulate(method, stream, softmax(64, 10, l2=PENALTY), case.seed).regret(_TOLERANCE)
+    return Measured(case, regret.curve, regret.bound, step_size, not regret.estimate)
 
 
 def _stream(clients: int, steps: int, seed: int) -> Stream:

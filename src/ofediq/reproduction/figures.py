@@ -2,48 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ofediq.report import Comparison
 from ofediq.report.figures import compare, under_bounds
 from ofediq.reproduction.convex import Case, bounded
-from ofediq.reproduction.panels import PANELS, Panel, Scale
-from ofediq.reproduction.results import naive_curves, records
-from ofediq.reproduction.store import Store
+from ofediq.reproduction.panels import PANELS, Panel, Scale, series_name
 
 
 def draw_panels(
-    names: Sequence[str], preset: str, seeds: int, scale: Scale, store: Store, folder: Path
+    names: Sequence[str], preset: str, scale: Scale, done: Mapping[str, Comparison], folder: Path
 ) -> dict[str, Path]:
     """Draw the panels that have a finished run; returns the files by name."""
     files = {}
-    for name in names:
-        panel = PANELS[name]
-        found = records(panel, preset, seeds, scale, store)
-        if not found:
-            continue
-        naive = naive_curves(panel, preset, seeds, scale, store)
-        files[name] = folder / f"{name}.png"
-        compare(found, panel.task.metric, files[name], naive, picture_title(panel, preset, scale))
+    for panel in (PANELS[name] for name in names):
+        comparison = done.get(series_name(panel.config(preset, scale=scale)))
+        counted = {} if comparison is None else comparison.counted
+        found = {recipe.label: counted[recipe.name] for recipe in panel.recipes if recipe.name in counted}
+        if comparison is not None and found:
+            files[panel.name] = folder / f"{panel.name}.png"
+            title = picture_title(panel, preset, scale)
+            compare(found, panel.problem.metric, files[panel.name], comparison.naive_curves, title)
     return files
 
 
-def draw_regrets(cases: Sequence[Case], store: Store, folder: Path) -> Path | None:
-    """Measured regret beside Theorems 1 and 2; None without measurements."""
-    measured = bounded(cases, store)
+def draw_regrets(cases: Sequence[Case], units: Path, folder: Path) -> dict[str, Path]:
+    """Measured regret beside Theorems 1 and 2; nothing without measurements."""
+    measured = bounded(cases, units)
     if not measured:
-        return None
+        return {}
     path = folder / "regret.png"
     clients = cases[0].clients
     under_bounds(measured, path, f"Regret under Theorems 1 and 2: softmax on digits, K = {clients}")
-    return path
+    return {"regret": path}
 
 
 def picture_title(panel: Panel, preset: str, scale: Scale) -> str:
     """What a picture shows, in one line; a picture off the paper's scale says so."""
-    data = panel.data(preset, 0, scale)
+    config = panel.config(preset, scale=scale)
     small = "" if scale.full else "QUICK, not the paper's scale: "
     return (
-        f"{small}{panel.name}: {panel.task.title}, CCR {panel.ccr} %, K = {data.clients:,}, "
-        f"T = {data.steps}, preset {preset}"
+        f"{small}{panel.name}: {panel.problem.title}, CCR {panel.ccr} %, K = {config.clients:,}, "
+        f"T = {config.steps}, preset {preset}"
     )

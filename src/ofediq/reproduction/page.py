@@ -3,34 +3,14 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
-from html import escape
+from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from ofediq.errors import extra
 from ofediq.report import NAIVE_NAMES, value_text
 from ofediq.reproduction.guarantees import COLUMNS, cells
-
-_STYLE = """
-:root { color-scheme: light dark; --back: #ffffff; --ink: #1a1a1a; --soft: #5c5c5c; --line: #d9d9d9;
-  --good: #00684a; --bad: #a63d00; --warn: #fff3cd; --warn-ink: #5c4400; }
-@media (prefers-color-scheme: dark) { :root { --back: #16181c; --ink: #ececec; --soft: #a9a9a9; --line: #3a3d44;
-  --good: #5fd3a9; --bad: #ff9d66; --warn: #4a3a00; --warn-ink: #ffe9a8; } }
-body { background: var(--back); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; max-width: 70rem;
-  margin: 2rem auto; padding: 0 1rem; }
-h1, h2, h3 { line-height: 1.2; }
-h2 { margin-top: 2.5rem; border-bottom: 1px solid var(--line); padding-bottom: .3rem; }
-table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
-.wide { overflow-x: auto; }
-th, td { padding: .3rem .8rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-figure { margin: 1rem 0; background: #ffffff; border-radius: 6px; padding: .5rem; }
-img { width: 100%; height: auto; display: block; }
-.soft { color: var(--soft); }
-.holds { color: var(--good); font-weight: 600; }
-.fails { color: var(--bad); font-weight: 600; }
-.warning { background: var(--warn); color: var(--warn-ink); padding: .8rem 1rem; border-radius: 6px; }
-"""
 
 _NOTES = (
     "FedOMD at 99 % sends nine times in 900 steps: its final value is decided by where the weights start. The "
@@ -57,40 +37,28 @@ def write_page(results: Mapping[str, Any], pictures: Mapping[str, Path], path: P
 
 def render_page(results: Mapping[str, Any], pictures: Mapping[str, Path]) -> str:
     """The report as one HTML page."""
-    title = f"The paper's experiments again, preset {results['preset']}"
-    parts = [
-        f"<h1>{escape(title)}</h1>",
-        f"<p class='soft'>{escape(_origin(results))}</p>",
-        *_warnings(results),
-        "<h2>Claims</h2>",
-        _claims(results["claims"]),
-        "<h2>Our values and the authors'</h2>",
-        _values(results["panels"]),
-        "<p class='soft'>Mean over seeds, ± standard deviation. CCR by the paper's formula. Difference: ours minus "
-        "the authors', in points for accuracies.</p>",
-        "<h3>Why some values differ</h3>",
-        _list(_notes(results)),
-        "<h2>Table 1: bounds and costs</h2>",
-        _table(COLUMNS, cells(results["table1"])),
-        "<p class='soft'>Regret &le; sqrt(&alpha; |w*|&sup2; K&sup2; &sigma;&sup2; T); D = 34,826, K = 1000. "
-        "FedOMD is not in the printed table.</p>",
-        "<h2>Figures</h2>",
-        *_figures(results["panels"], pictures),
-    ]
-    return _document(title, "\n".join(parts))
-
-
-def _document(title: str, body: str) -> str:
-    return (
-        "<!doctype html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+    template = files("ofediq.reproduction").joinpath("pages", "report.html").read_text(encoding="utf-8")
+    page: str = (
+        extra("jinja2", "report")
+        .Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+        .from_string(template)
+        .render(
+            results=results,
+            warnings=_warnings(results),
+            values=[(panel_title(*item), item[1], panel_rows(item[1])) for item in results["panels"].items()],
+            columns=VALUE_COLUMNS,
+            notes=[_PAPER_NOTE] if results["preset"] == "paper" else _NOTES,
+            bounds=(COLUMNS, cells(results["table1"])),
+            pictures=[
+                (
+                    _caption(name, results["panels"].get(name)),
+                    base64.b64encode(path.read_bytes()).decode("ascii"),
+                )
+                for name, path in pictures.items()
+            ],
+        )
     )
-
-
-def _origin(results: Mapping[str, Any]) -> str:
-    packages = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
-    return f"{results['date']}, ofediq {results['ofediq']}, {packages}; {results['seeds']} seeds."
+    return page
 
 
 def _warnings(results: Mapping[str, Any]) -> list[str]:
@@ -103,22 +71,11 @@ def _warnings(results: Mapping[str, Any]) -> list[str]:
     unfinished = [name for name, panel in results["panels"].items() if not panel["complete"]]
     if unfinished:
         sentences.append(f"Not all runs are finished: {', '.join(unfinished)} show what there is so far.")
-    return [f"<p class='warning'>{escape(sentence)}</p>" for sentence in sentences]
+    return sentences
 
 
-def _notes(results: Mapping[str, Any]) -> list[str]:
-    return [_PAPER_NOTE] if results["preset"] == "paper" else list(_NOTES)
-
-
-def _claims(claims: Iterable[Mapping[str, Any]]) -> str:
-    items = []
-    for claim in claims:
-        look = {True: "holds", False: "fails", None: "soft"}[claim["holds"]]
-        items.append(
-            f"<li>{escape(claim['statement'])} <span class='{look}'>{escape(claim['sentence'])}</span><br>"
-            f"<span class='soft'>Checked: {escape(claim['rule'])}.</span></li>"
-        )
-    return f"<ul>{''.join(items)}</ul>"
+def _caption(name: str, panel: Mapping[str, Any] | None) -> str:
+    return f"{panel_title(name, panel)}. {panel['title']}" if panel else "Regret and its bounds"
 
 
 VALUE_COLUMNS = ("method", "ours", "authors", "difference", "CCR", "seeds")
@@ -177,36 +134,3 @@ def difference_text(difference: float | None, metric: str) -> str:
     if difference is None:
         return ""
     return f"{100 * difference:+.2f} points" if metric == "accuracy" else f"{difference:+.5f}"
-
-
-def _values(panels: Mapping[str, Mapping[str, Any]]) -> str:
-    parts = []
-    for name, panel in panels.items():
-        parts += [f"<h3>{escape(panel_title(name, panel))}</h3>", _table(VALUE_COLUMNS, panel_rows(panel))]
-        if panel["same_order"] is not None:
-            how = "as" if panel["same_order"] else "differently from"
-            parts.append(f"<p class='soft'>The methods rank {how} the authors'.</p>")
-    return "\n".join(parts)
-
-
-def _figures(panels: Mapping[str, Mapping[str, Any]], pictures: Mapping[str, Path]) -> list[str]:
-    parts = []
-    for name, path in pictures.items():
-        panel = panels.get(name)
-        caption = f"{panel_title(name, panel)}. {panel['title']}" if panel else "Regret and its bounds"
-        image = base64.b64encode(path.read_bytes()).decode("ascii")
-        parts.append(
-            f"<h3>{escape(caption)}</h3><figure><img alt='{escape(caption, quote=True)}' "
-            f"src='data:image/png;base64,{image}'></figure>"
-        )
-    return parts
-
-
-def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<div class='wide'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-
-
-def _list(sentences: Iterable[str]) -> str:
-    return f"<ul>{''.join(f'<li>{escape(sentence)}</li>' for sentence in sentences)}</ul>"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal, cast
 
 from ofediq.errors import require_choice
-from ofediq.reproduction.units import Data, Recipe, Unit
+from ofediq.experiment import Config, Experiment
+from ofediq.methods import Method
+from ofediq.reproduction.recipes import STEP_SIZE, Recipe
 from ofediq.theory import plan
 
 Preset = Literal["authors", "paper"]
@@ -18,7 +21,7 @@ _QUICK_CLIENTS, _QUICK_STEPS = 100, 120
 
 
 @dataclass(frozen=True)
-class Task:
+class Problem:
     """A dataset with the paper's model for it.
 
     Attributes:
@@ -40,10 +43,10 @@ class Task:
     options: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
 
 
-MNIST = Task("MNIST", "mnist", "Model I (CNN)", 34_826, 34_826, "accuracy")
+MNIST = Problem("MNIST", "mnist", "Model I (CNN)", 34_826, 34_826, "accuracy")
 # What the paper calls Air Quality is the Beijing PM2.5 series; see docs/data.md.
-AIR = Task("Air (Beijing PM2.5)", "pm25", "Model III (5-64-64-1)", 4_609, 4_353, "mse")
-ROOM = Task(
+AIR = Problem("Air (Beijing PM2.5)", "pm25", "Model III (5-64-64-1)", 4_609, 4_353, "mse")
+ROOM = Problem(
     "Room occupancy",
     "room",
     "Model II (14-64-64-4)",
@@ -52,7 +55,7 @@ ROOM = Task(
     "accuracy",
     {"authors": (("subset", "balanced"),)},
 )
-ENERGY = Task("Appliances energy", "energy", "Model III (25-64-64-1)", 5_889, 4_353, "mse")
+ENERGY = Problem("Appliances energy", "energy", "Model III (25-64-64-1)", 5_889, 4_353, "mse")
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ class Panel:
     Attributes:
         name: fig2, fig3, fig4a, ...
         title: what it shows.
-        task: dataset and model.
+        problem: dataset and model.
         ccr: communication cost reduction in percent.
         steps: T.
         recipes: the methods.
@@ -98,35 +101,35 @@ class Panel:
 
     name: str
     title: str
-    task: Task
+    problem: Problem
     ccr: int
     steps: int
     recipes: tuple[Recipe, ...]
     authors: Mapping[str, float]
     clients: int = CLIENTS
 
-    def data(self, preset: str, seed: int, scale: Scale | None = None) -> Data:
-        """The stream of a seed."""
+    def config(self, preset: str, seeds: int = 1, scale: Scale | None = None) -> Config:
+        """The experiment behind this panel, but for its methods."""
         require_choice("preset", preset, PRESETS)
         scale = scale or Scale()
-        return Data(
-            dataset=self.task.dataset,
-            options=self.task.options.get(preset, ()),
+        return Config(
+            dataset=self.problem.dataset,
+            options=dict(self.problem.options.get(preset, ())),
+            scaling="authors",
             partition=_PARTITIONS[preset],
             clients=scale.clients or self.clients,
             steps=min(self.steps, scale.steps or self.steps),
-            seed=seed,
+            step_size=STEP_SIZE,
+            preset=cast(Preset, preset),  # checked above
+            methods=("fedogd",),
+            seeds=seeds,
+            regret=False,
         )
 
-    def units(self, preset: str, seed: int, scale: Scale | None = None) -> list[Unit]:
-        """The runs behind this panel with one seed, in the order of `recipes`."""
-        data = self.data(preset, seed, scale)
-        return [Unit(data, recipe, preset) for recipe in self.recipes]
 
-
-def _optimised(task: Task, ccr: int) -> Recipe:
+def _optimised(problem: Problem, ccr: int) -> Recipe:
     """OFedIQ with the parameters of Algorithm 3 for the D that our model really has."""
-    chosen = plan(_budget(ccr), task.dim, CLIENTS, method="paper")
+    chosen = plan(_budget(ccr), problem.dim, CLIENTS, method="paper")
     return Recipe("OFedIQ", "ofediq", chosen.mean_rate, 1, chosen.levels, chosen.blocks)
 
 
@@ -137,11 +140,11 @@ def _budget(ccr: int) -> float:
 FEDOGD = Recipe("FedOGD", "fedogd")
 
 
-def _compared(task: Task, ccr: int) -> tuple[Recipe, ...]:
+def _compared(problem: Problem, ccr: int) -> tuple[Recipe, ...]:
     """The four methods of the comparison figure at one communication cost."""
     return (
         FEDOGD,
-        _optimised(task, ccr),
+        _optimised(problem, ccr),
         Recipe("OFedAvg", "ofedavg", rate=_budget(ccr)),
         Recipe("FedOMD", "fedomd", period=round(100 / (100 - ccr))),
     )
@@ -230,16 +233,52 @@ PANELS: Mapping[str, Panel] = {
 _ORDER = ("fig4d", "fig4e", "fig4f", "fig4c", "fig4b", "fig3", "fig2", "fig4a")
 
 
-def all_units(names: Collection[str], preset: str, seeds: int, scale: Scale) -> list[Unit]:
-    """Every run behind the named panels, each once.
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Runs that share their streams: all methods of the panels with one configuration, each once.
 
-    Seed after seed: whenever it is interrupted, the panels have as much to show as possible.
+    Attributes:
+        config: data, model and seeds.
+        recipes: the methods by their names for files.
     """
-    wanted: dict[str, Unit] = {}
-    for seed in range(seeds):
-        for name in _ORDER:
-            if name in names:
-                wanted |= {
-                    unit.name: wanted.get(unit.name, unit) for unit in PANELS[name].units(preset, seed, scale)
-                }
-    return list(wanted.values())
+
+    config: Config
+    recipes: Mapping[str, Recipe]
+
+    @cached_property
+    def experiment(self) -> Experiment:
+        """Streams, model and methods; the data are loaded."""
+        made = Experiment.set_up(self.config)
+        methods = {name: self._method(recipe) for name, recipe in self.recipes.items()}
+        return replace(made, methods=methods, notes=())
+
+    def part(self, names: Collection[str], seed: int) -> Experiment:
+        """Some of the methods with one seed."""
+        methods = {name: self.experiment.methods[name] for name in names}
+        return replace(self.experiment, config=replace(self.config, seed=seed, seeds=1), methods=methods)
+
+    def _method(self, recipe: Recipe) -> Method:
+        """The method under a name that tells people which run this is."""
+        return replace(recipe.build(str(self.config.preset)), name=f"{self.config.name} {recipe.parameters}")
+
+
+def series_name(config: Config) -> str:
+    """A name for the folder of a series.
+
+    >>> series_name(PANELS["fig4e"].config("authors"))
+    'room.balanced-passes-K1000-T640-authors'
+    """
+    variant = "".join(f".{value}" for value in config.options.values())
+    sizes = f"K{config.clients}-T{config.steps}"
+    return f"{config.dataset}{variant}-{config.partition}-{sizes}-{config.preset}"
+
+
+def all_series(names: Collection[str], preset: str, seeds: int, scale: Scale) -> dict[str, Series]:
+    """Everything behind the named panels, by the name of its folder; the quickest comes first."""
+    found: dict[str, Series] = {}
+    for panel in (PANELS[name] for name in _ORDER if name in names):
+        config = panel.config(preset, seeds, scale)
+        known = found.get(series_name(config), Series(config, {}))
+        recipes = {recipe.name: recipe for recipe in panel.recipes}
+        found[series_name(config)] = replace(known, recipes={**known.recipes, **recipes})
+    return found

@@ -3,35 +3,47 @@
 from __future__ import annotations
 
 import datetime
-import math
 import platform
-import statistics
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ofediq import __version__
+from ofediq.report import Comparison, summarize
 from ofediq.reproduction.claims import check_claims
 from ofediq.reproduction.convex import Case, summarise
 from ofediq.reproduction.guarantees import guarantees
-from ofediq.reproduction.panels import PANELS, Panel, Scale
-from ofediq.reproduction.store import Curve, Record, Store
-from ofediq.reproduction.units import Recipe
+from ofediq.reproduction.panels import PANELS, Panel, Scale, series_name
+from ofediq.reproduction.recipes import Recipe
 
 _PACKAGES = ("numpy", "jax", "optax", "scikit-learn")
 
 
 def collect(
-    names: Sequence[str], preset: str, seeds: int, scale: Scale, store: Store, convex: Sequence[Case] = ()
+    names: Sequence[str],
+    preset: str,
+    seeds: int,
+    scale: Scale,
+    done: Mapping[str, Comparison],
+    convex: Sequence[Case] = (),
+    units: Path = Path(),
 ) -> dict[str, Any]:
     """Values of the named panels with the authors' beside them, claims and Table 1; JSON-ready.
 
     What is not finished is missing, and a panel says so. Off the paper's scale nothing is compared with the
     authors' values.
+
+    Args:
+        names: of the panels.
+        preset: of the runs.
+        seeds: how many.
+        scale: of the runs.
+        done: what is finished of each series, by its name.
+        convex: the cases whose regret is measured.
+        units: where these are.
     """
-    panels = {name: panel_results(PANELS[name], preset, seeds, scale, store) for name in names}
+    panels = {name: panel_results(PANELS[name], preset, seeds, scale, done) for name in names}
     results: dict[str, Any] = {
         "ofediq": __version__,
         "versions": _versions(),
@@ -40,81 +52,59 @@ def collect(
         "paper_scale": scale.full,
         "seeds": seeds,
         "panels": panels,
-        "convex": summarise(convex, store) if convex else None,
+        "convex": summarise(convex, units) if convex else None,
         "table1": guarantees(),
     }
     results["claims"] = [claim.to_dict() for claim in check_claims(results)]
     return results
 
 
-def records(panel: Panel, preset: str, seeds: int, scale: Scale, store: Store) -> dict[str, list[Record]]:
-    """The finished runs of each method of a panel, by label."""
-    found: dict[str, list[Record]] = {recipe.label: [] for recipe in panel.recipes}
-    for seed in range(seeds):
-        for unit in panel.units(preset, seed, scale):
-            record = store.load(unit)
-            if record is not None:
-                found[unit.recipe.label].append(record)
-    return {label: of_method for label, of_method in found.items() if of_method}
-
-
-def naive_curves(panel: Panel, preset: str, seeds: int, scale: Scale, store: Store) -> dict[str, Curve]:
-    """The naive references of a panel, mean over the seeds that were run."""
-    by_seed = [store.load_naive(panel.data(preset, seed, scale)) for seed in range(seeds)]
-    known = [curves for curves in by_seed if curves is not None]
-    if not known:
-        return {}
-    return {name: np.mean([curves[name] for curves in known], axis=0) for name in known[0]}
-
-
-def panel_results(panel: Panel, preset: str, seeds: int, scale: Scale, store: Store) -> dict[str, Any]:
+def panel_results(
+    panel: Panel, preset: str, seeds: int, scale: Scale, done: Mapping[str, Comparison]
+) -> dict[str, Any]:
     """One panel in numbers."""
-    data = panel.data(preset, 0, scale)
-    found = records(panel, preset, seeds, scale, store)
-    naive = naive_curves(panel, preset, seeds, scale, store)
+    config = panel.config(preset, seeds, scale)
+    comparison = done.get(series_name(config))
+    summary = {"methods": {}, "naive": {}} if comparison is None else summarize(comparison)
     authors = panel.authors if scale.full else {}
+    metric = panel.problem.metric
     methods = {
-        recipe.label: _method(panel, recipe, found[recipe.label], data.clients, authors.get(recipe.label))
+        recipe.label: _method(recipe, summary["methods"][recipe.name], metric, authors.get(recipe.label))
         for recipe in panel.recipes
-        if recipe.label in found
+        if recipe.name in summary["methods"]
     }
     return {
         "title": panel.title,
-        "dataset": panel.task.title,
-        "model": panel.task.model,
-        "dim": panel.task.dim,
-        "paper_dim": panel.task.paper_dim,
-        "metric": panel.task.metric,
+        "dataset": panel.problem.title,
+        "model": panel.problem.model,
+        "dim": panel.problem.dim,
+        "paper_dim": panel.problem.paper_dim,
+        "metric": metric,
         "ccr": panel.ccr,
-        "clients": data.clients,
-        "steps": data.steps,
-        "partition": data.partition,
-        "options": dict(data.options),
+        "clients": config.clients,
+        "steps": config.steps,
+        "partition": config.partition,
+        "options": dict(config.options),
         "methods": methods,
-        "naive": {name: _finite(float(curve[-1])) for name, curve in naive.items()},
-        "complete": all(len(found.get(recipe.label, ())) == seeds for recipe in panel.recipes),
-        "same_order": _same_order(methods, authors, panel.task.metric),
+        "naive": summary["naive"],
+        "complete": [len(one["seeds"]) for one in methods.values()] == [seeds] * len(panel.recipes),
+        "same_order": _same_order(methods, authors, metric),
     }
 
 
-def _method(
-    panel: Panel, recipe: Recipe, runs: Sequence[Record], clients: int, authors: float | None
-) -> dict[str, Any]:
-    finals = [_finite(run.final) for run in runs]
-    known = [value for value in finals if value is not None]
-    value = statistics.fmean(known) if len(known) == len(finals) else None
-    everything = 32.0 * panel.task.dim * clients * runs[0].steps
+def _method(recipe: Recipe, found: Mapping[str, Any], metric: str, authors: float | None) -> dict[str, Any]:
+    value = found[metric]
     return {
         "parameters": recipe.parameters,
         "value": value,
-        "std": statistics.stdev(known) if 1 < len(known) == len(finals) else None,
-        "per_seed": finals,
-        "seeds": [run.seed for run in runs],
+        "std": found[f"{metric}_std"],
+        "per_seed": found["per_seed"][metric],
+        "seeds": found["seeds"],
         "authors": authors,
         "difference": None if authors is None or value is None else value - authors,
-        "ccr": 1 - statistics.fmean(float(run.bits_formula.sum()) for run in runs) / everything,
-        "ccr_wire": 1 - statistics.fmean(float(run.bits_wire.sum()) for run in runs) / everything,
-        "seconds": [round(run.seconds, 1) for run in runs],
+        "ccr": found["ccr"],
+        "ccr_wire": found["ccr_wire"],
+        "seconds": [round(seconds, 1) for seconds in found["per_seed"]["seconds"]],
     }
 
 
@@ -139,8 +129,3 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return known
-
-
-def _finite(value: float) -> float | None:
-    """JSON has no NaN and no infinity: a diverged value is null."""
-    return value if math.isfinite(value) else None

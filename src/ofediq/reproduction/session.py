@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ofediq.errors import InputError, require_choice, require_integer
-from ofediq.experiment import Listener
+from ofediq.experiment import Folder, Listener, finished, run
+from ofediq.report import Comparison
 from ofediq.reproduction.claims import AT_99
 from ofediq.reproduction.convex import cases, measure_all
 from ofediq.reproduction.estimate import estimate_seconds, in_words
 from ofediq.reproduction.figures import draw_panels, draw_regrets
 from ofediq.reproduction.markdown import write_tables
 from ofediq.reproduction.page import write_page
-from ofediq.reproduction.panels import PANELS, PRESETS, Scale, all_units
+from ofediq.reproduction.panels import PANELS, PRESETS, Scale, Series, all_series
 from ofediq.reproduction.results import collect
-from ofediq.reproduction.store import Store
-from ofediq.reproduction.work import run_units
 from ofediq.storage import save_json
 
 TARGETS = ("table1", *PANELS, "claims", "all")
 _CLAIMED = ("fig2", "fig3", *AT_99)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a reproduction came to.
-
-    Attributes:
-        results: what results.json holds.
-        folder: where it, report.html and the figures are.
-        finished: False if it was interrupted.
-    """
-
-    results: dict[str, Any]
-    folder: Path
-    finished: bool
 
 
 def reproduce(
@@ -48,11 +32,12 @@ def reproduce(
     out: str | Path = "runs/reproduce",
     force: bool = False,
     listener: Listener,
-) -> Outcome:
-    """Run the target's panels and claims, and write what they came to.
+) -> dict[str, Any]:
+    """Run the target's panels and claims, write what they came to, and return what results.json holds.
 
-    Finished units lie in `out`/units and are not run again unless `force` says so; the pictures and the report go
-    to `out`/`preset`, or `out`/`preset`-quick.
+    Finished runs lie in `out`/units and are not run again unless `force` says so; the pictures and the report go
+    to `out`/`preset`, or `out`/`preset`-quick, which is the result's `folder`. What was interrupted says so in
+    `interrupted`.
 
     Args:
         target: table1, a panel (fig2, ...), claims or all.
@@ -67,31 +52,60 @@ def reproduce(
     require_choice("preset", preset, PRESETS)
     require_integer("seeds", seeds, 1)
     scale = scale or Scale()
-    names, wants_regret = panels_of(target), target in ("claims", "all")
-    store = Store(Path(out) / "units")
+    names, units = panels_of(target), Path(out) / "units"
     folder = Path(out) / (preset if scale.full else f"{preset}-quick")
-    convex = cases(seeds, scale) if wants_regret else []
-    units = all_units(names, preset, seeds, scale)
-    finished = True
-    if units:
-        _announce(estimate_seconds(units, store, force=force), scale, listener)
-        finished = run_units(units, store, listener, force=force)
-    if finished and convex:
-        finished = measure_all(convex, store, listener, force=force)
-    results = collect(names, preset, seeds, scale, store, convex)
-    results |= {"target": target, "interrupted": not finished}
+    series = all_series(names, preset, seeds, scale)
+    convex = cases(seeds, scale) if target in ("claims", "all") else []
+    if series and not scale.full:
+        listener.note(
+            f"QUICK: {scale.clients} clients and at most {scale.steps} steps. This is NOT the paper's scale, and "
+            "nothing is compared with the authors' values."
+        )
+    complete = run_missing(series, units, listener, force=force)
+    complete = complete and measure_all(convex, units, listener, force=force)
+    done = load_all(series, units)
+    results = collect(names, preset, seeds, scale, done, convex, units)
+    results |= {"target": target, "interrupted": not complete, "folder": str(folder)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        pictures = draw_panels(names, preset, seeds, scale, store, folder)
-        regret = draw_regrets(convex, store, folder) if convex else None
-        write_page(
-            results, pictures if regret is None else {**pictures, "regret": regret}, folder / "report.html"
-        )
+        pictures = draw_panels(names, preset, scale, done, folder) | draw_regrets(convex, units, folder)
+        write_page(results, pictures, folder / "report.html")
         write_tables(results, folder / "tables.md")
         save_json(folder / "results.json", results)
     except OSError as error:
         raise InputError(f"`out` must be writable, got {str(out)!r} ({error.strerror or error})") from None
-    return Outcome(results, folder, finished)
+    return results
+
+
+def load_all(series: Mapping[str, Series], units: Path) -> dict[str, Comparison]:
+    """What is finished of each series, where anything is."""
+    found = {name: finished(one.experiment, Folder(units / name)) for name, one in series.items()}
+    return {name: comparison for name, comparison in found.items() if comparison is not None}
+
+
+def run_missing(
+    series: Mapping[str, Series], units: Path, listener: Listener, *, force: bool = False
+) -> bool:
+    """Run what is not finished, with `force` everything; returns whether all came to its end.
+
+    Seed after seed: whenever it is interrupted, the panels have as much to show as possible.
+    """
+    done = load_all(series, units)
+    missing = {name: _missing(one, None if force else done.get(name)) for name, one in series.items()}
+    seconds = [estimate_seconds(series[name].config, len(missing[name]), done.get(name)) for name in series]
+    if sum(seconds):
+        listener.note(f"about {in_words(sum(seconds))} of simulation ahead.")
+    elif series:
+        listener.note("all runs are finished already; --force runs them again.")
+    for seed in range(max((one.config.seeds for one in series.values()), default=0)):
+        for name, one in series.items():
+            folder = Folder(units / name)
+            keys = [key for key, wanted in missing[name] if wanted == seed]
+            for key in keys:  # what lies there is damaged, of another run, or unwanted
+                folder.archive(key, seed).unlink(missing_ok=True)
+            if keys and run(one.part(keys, seed), folder, listener, resume=not force).interrupted:
+                return False
+    return True
 
 
 def panels_of(target: str) -> tuple[str, ...]:
@@ -107,13 +121,10 @@ def panels_of(target: str) -> tuple[str, ...]:
     return (target,) if target in PANELS else ()
 
 
-def _announce(seconds: float, scale: Scale, listener: Listener) -> None:
-    if not scale.full:
-        listener.note(
-            f"QUICK: {scale.clients} clients and at most {scale.steps} steps. This is NOT the paper's scale, and "
-            "nothing is compared with the authors' values."
-        )
-    if seconds:
-        listener.note(f"about {in_words(seconds)} of simulation ahead.")
-    else:
-        listener.note("all runs are finished already; --force runs them again.")
+def _missing(series: Series, done: Comparison | None) -> list[tuple[str, int]]:
+    """Names of recipes and seeds that are not done."""
+    runs = {} if done is None else done.runs
+    there = {(key, result.seed) for key, results in runs.items() for result in results}
+    return [
+        (key, seed) for seed in series.config.all_seeds for key in series.recipes if (key, seed) not in there
+    ]

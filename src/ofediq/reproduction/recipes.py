@@ -1,0 +1,73 @@
+"""`Recipe`: a method with its parameters, as a panel of the paper has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ofediq.errors import require_choice
+
+if TYPE_CHECKING:
+    from ofediq.methods import Method
+
+STEP_SIZE = 0.01  # eta, "for all experiments"
+_KEYS = ("fedogd", "ofedavg", "fedomd", "ofediq")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A method with its parameters, before a preset turns it into pieces.
+
+    Attributes:
+        label: how pictures and tables call it; not part of what is run.
+        key: fedogd, ofedavg, fedomd or ofediq.
+        rate: p.
+        period: L.
+        levels: s; 0 without a quantiser.
+        blocks: b; 0 without a quantiser.
+
+    >>> Recipe("OFedIQ", "ofediq", rate=0.0862, levels=3, blocks=777).parameters
+    'OFedIQ(1, 0.0862, 3, 777)'
+    """
+
+    label: str
+    key: str
+    rate: float = 1.0
+    period: int = 1
+    levels: int = 0
+    blocks: int = 0
+
+    def __post_init__(self) -> None:
+        require_choice("key", self.key, _KEYS)
+
+    @property
+    def parameters(self) -> str:
+        """The method as the paper writes it, OFedIQ(L, p, s, b)."""
+        if self.key == "ofediq":
+            return f"OFedIQ({self.period}, {self.rate:.3g}, {self.levels}, {self.blocks})"
+        if self.key == "ofedavg":
+            return f"OFedAvg({self.rate:g})"
+        return f"FedOMD({self.period})" if self.key == "fedomd" else "FedOGD"
+
+    @property
+    def name(self) -> str:
+        """A name for files: equal for equal methods, however a panel labels them.
+
+        >>> Recipe("ours", "ofediq", rate=0.0862, levels=3, blocks=777).name
+        'ofediq-p0.0862-s3-b777'
+        """
+        rate = f"-p{self.rate:.6g}" if self.rate != 1 else ""
+        period = f"-L{self.period}" if self.period != 1 else ""
+        return self.key + rate + period + (f"-s{self.levels}-b{self.blocks}" if self.levels else "")
+
+    def build(self, preset: str, step_size: float = STEP_SIZE) -> Method:
+        """The method itself, as the paper's text has it or as the authors ran it."""
+        from ofediq import methods
+
+        if self.key == "fedogd":
+            return methods.fedogd(step_size, preset)
+        if self.key == "ofedavg":
+            return methods.ofedavg(self.rate, step_size, preset)
+        if self.key == "fedomd":
+            return methods.fedomd(self.period, step_size, preset)
+        return methods.ofediq(self.rate, self.levels, self.blocks, self.period, step_size, preset)
