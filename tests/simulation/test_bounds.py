@@ -80,6 +80,25 @@ def test_local_steps_must_be_the_servers() -> None:
     assert simulate(replace(other, period=1), stream, model).regret().bound is not None
 
 
+@pytest.mark.parametrize("classes", [0, 3])
+def test_a_model_that_starts_from_a_forecast_is_covered(classes: int) -> None:
+    rng = np.random.default_rng(5)
+    anchors = (
+        rng.normal(size=(60, classes)) if classes else np.column_stack([rng.normal(size=60), rng.random(60)])
+    )
+    x = np.hstack([rng.uniform(-1, 1, (60, FEATURES)), anchors])
+    y = rng.integers(0, classes, 60) if classes else anchors[:, 0] + x[:, 0]
+    data = Dataset(
+        "anchored", x=x, y=y, task="classification" if classes else "regression", classes=classes or None
+    )
+    model = models.anchored(models.softmax(FEATURES, classes) if classes else models.linear(FEATURES))
+    stream = Stream(data, np.arange(60).reshape(20, CLIENTS))
+    regret = simulate(methods.fedogd(within(stream, model)), stream, model).regret()
+    assert regret.bound is not None, regret.reason
+    assert not regret.estimate
+    assert (regret.curve <= regret.bound).all()
+
+
 class Momentum(Descend):
     """Moves otherwise than its parent, and says nothing of its own."""
 

@@ -93,6 +93,10 @@ class Anchored(LayeredModel):
             return outputs.argmax(-1)
         return outputs[..., 1] + outputs[..., 2] * outputs[..., 0]
 
+    def smoothness(self, xs: npt.NDArray[np.float32]) -> float | None:
+        """That of the inner model: a forecast shifts the losses and does not bend them."""
+        return self.inner.smoothness(xs.reshape(len(xs), -1)[:, : -self.anchors])
+
     def describe(self) -> dict[str, Any]:
         """What identifies this model in a run's configuration."""
         return {**self.inner.describe(), "anchored": True}

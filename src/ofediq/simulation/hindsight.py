@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.errors import extra, require, require_positive
-from ofediq.models import Model, Network
+from ofediq.models import LayeredModel, Model, Network
 from ofediq.streams import Stream
 
 _CHUNK = 4096
@@ -59,7 +59,7 @@ def hindsight(
     seen = stream.order[stream.present]
     require(len(seen) > 0, "stream", "must hold at least one sample", "none")
     weights = np.bincount(seen, minlength=len(stream.y)).astype(np.float64)
-    if _is_linear(model):
+    if _can_be_found(model):
         params = _minimise(model, stream, weights, tolerance)
     else:
         params = _best_seen(model, stream, weights, start, passes).astype(np.float64)
@@ -76,10 +76,10 @@ def losses_of(model: Model, stream: Stream, params: npt.NDArray[Any]) -> npt.NDA
 
 
 def _minimise(
-    model: Network, stream: Stream, weights: npt.NDArray[np.float64], tolerance: float
+    model: LayeredModel, stream: Stream, weights: npt.NDArray[np.float64], tolerance: float
 ) -> npt.NDArray[np.float64]:
     """The optimum of a convex model, in double precision."""
-    if model.task == "regression":
+    if isinstance(model, Network) and model.task == "regression":
         return _least_squares(model, stream, weights)
     optimize = extra("scipy.optimize", "sim")
     total = weights.sum()
@@ -102,9 +102,9 @@ def _minimise(
     return np.asarray(found.x, np.float64)
 
 
-def _is_linear(model: Model) -> TypeGuard[Network]:
-    """Whether it is one dense layer: these run in double precision, and have an optimum that can be found."""
-    return isinstance(model, Network) and model.convex
+def _can_be_found(model: Model) -> TypeGuard[LayeredModel]:
+    """Whether it is convex and ours: these run in double precision, and have an optimum that can be found."""
+    return isinstance(model, LayeredModel) and model.convex
 
 
 def _least_squares(
@@ -166,7 +166,7 @@ def _at(
     model: Model, stream: Stream, weights: npt.NDArray[np.float64], params: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Loss and squared gradient norm of every sample (zero if nobody sees it), and the sum of the gradients."""
-    if _is_linear(model):  # in double precision
+    if _can_be_found(model):  # in double precision
         at, size, gradients_of = params, _CHUNK, model.client_gradients
     else:
         at, size, gradients_of = params.astype(np.float32), model.chunk, jax.jit(model.client_gradients)
