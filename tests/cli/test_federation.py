@@ -32,21 +32,24 @@ def test_up_runs_a_whole_federation(tmp_path: Path) -> None:
 
 
 def test_up_that_is_stopped_says_so_and_continues(tmp_path: Path) -> None:
-    arguments = ["up", "--clients", "2", "--rounds", "40", "--no-page", "--out", str(tmp_path), "--json"]
-    slow = [sys.executable, "-m", "ofediq", *arguments, "--interval", "0.2"]
+    arguments = ["up", "--clients", "2", "--rounds", "200", "--no-page", "--out", str(tmp_path), "--json"]
+    slow = [sys.executable, "-m", "ofediq", *arguments, "--interval", "0.5"]
     with subprocess.Popen(slow, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         deadline = time.monotonic() + 60
         while not (tmp_path / "state.npz").exists() and time.monotonic() < deadline:
             time.sleep(0.05)
+        second = ofediq(*arguments)
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=60)
+    assert (second.returncode, second.stdout) == (2, "")
+    assert f"`out` must be free, got {str(tmp_path)!r}, in which another server is at work" in second.stderr
     assert running.returncode == 130
     assert f"the same command with --out {tmp_path} continues" in err
     before = json.loads(out)["totals"]["rounds"]
-    assert 0 < before < 40
+    assert 0 < before < 200
     done = ofediq(*arguments)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["totals"]["rounds"] == 40
+    assert json.loads(done.stdout)["totals"]["rounds"] == 200
 
 
 @pytest.mark.parametrize(

@@ -45,12 +45,12 @@ def options(
         panels: whether the options stand in the panels of their declaration.
         variants: the fields to offer, where not all are; a variant's default is there unless the user says more.
     """
+    fields = {one.name: one for one in declared(kind)}
     offered = []
-    for one in declared(kind):
-        variant = variants.get(one.name, Variant())
+    for name, variant in (variants or dict.fromkeys(fields, Variant())).items():
+        one = fields[name]
         note = one.note if panels else one.note._replace(panel=None)
-        if not variants or one.name in variants:
-            offered.append((one._replace(kind=variant.kind or one.kind, note=note), variant))
+        offered.append((one._replace(kind=variant.kind or one.kind, note=note), variant))
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(command, include_extras=True)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +16,7 @@ import typer
 
 from ofediq.cli.options import Given, Variant, options
 from ofediq.cli.render import facts, show
+from ofediq.errors import InputError
 from ofediq.tracking import TrackerChoice
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ def serve(
     if tracked:  # another tracker has another folder
         known = tracked if "kind" in tracked else {"kind": chosen.tracker.kind, **tracked}
         chosen = replace(chosen, tracker=TrackerChoice(**known))
-    summary = asyncio.run(_serve(chosen))
+    with alone("folder", chosen.folder):
+        summary = asyncio.run(_serve(chosen))
     _print(summary, as_json)
 
 
@@ -107,6 +109,27 @@ async def page_of(monitor: Monitor, choice: PageChoice) -> AsyncIterator[str | N
 
     async with serve_page(page(monitor, token=choice.token), choice.host, choice.port) as address:
         yield address if choice.token is None else f"{address}?token={choice.token}"
+
+
+@contextlib.contextmanager
+def alone(name: str, folder: Path) -> Iterator[None]:
+    """Keep `folder`, of the setting called `name`, for this server while the context lasts.
+
+    A folder that cannot be written is the server's to report.
+    """
+    from ofediq.storage import held
+
+    with contextlib.ExitStack() as stack:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(held(folder))
+        except BlockingIOError:
+            raise InputError(
+                f"`{name}` must be free, got {str(folder)!r}, in which another server is at work"
+            ) from None
+        except OSError:
+            pass
+        yield
 
 
 def tracker_of(choice: TrackerChoice, name: str) -> Tracker:

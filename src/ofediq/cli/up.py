@@ -18,7 +18,16 @@ from msgspec import Meta
 from ofediq.cli.options import Given, Variant, options
 from ofediq.cli.progress import Reporter
 from ofediq.cli.render import facts, show
-from ofediq.cli.serve import LogFormat, LogOption, broker_of, page_of, stopping, summary_lines, summary_of
+from ofediq.cli.serve import (
+    LogFormat,
+    LogOption,
+    alone,
+    broker_of,
+    page_of,
+    stopping,
+    summary_lines,
+    summary_of,
+)
 from ofediq.errors import extra, require
 from ofediq.experiment.config import Config
 from ofediq.federation.config import PageChoice
@@ -93,6 +102,7 @@ def up(
     shown = PageChoice(**page, enabled=not no_page)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) if out is None else out
+        stack.enter_context(alone("out", folder))
         summary = asyncio.run(_up(choices, broker, shown, folder, pacing["interval"], stay, _browses(browse)))
     _show(summary, as_json)
     if summary["state"] != "finished":
