@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.errors import CheckpointError
+from ofediq.errors import CheckpointError, InputError
 
 Arrays = dict[str, npt.NDArray[Any]]
 LOCK_FILE = ".lock"
@@ -88,22 +88,27 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Keep an existing `folder` for one while the context lasts; `BlockingIOError` if another one has it.
+def held(folder: Path, name: str = "out") -> Iterator[None]:
+    """Keep an existing `folder` for one while the context lasts; `InputError` if another one has it.
 
     The system lets go of it with the process: a killed one leaves nothing that is in the way. Where there are no
     locks, nothing is kept.
 
+    Args:
+        folder: whose files only one may write.
+        name: what the user calls it.
+
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder, held(Path(folder)):
-    ...     is_held(Path(folder))
-    True
+    ...     require_free(Path(folder))
+    Traceback (most recent call last):
+    ofediq.errors.InputError: `out` must be free, got ..., in which another process is at work
     """
     path = folder / LOCK_FILE
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            _keep(descriptor)
+            _keep(descriptor, folder, name)
             if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
                 break  # else the one before has removed it meanwhile
         except BaseException:
@@ -117,19 +122,16 @@ def held(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def is_held(folder: Path) -> bool:
-    """Whether somebody is in a `held` context of this folder."""
+def require_free(folder: Path, name: str = "out") -> None:
+    """Raise `InputError` if somebody is in a `held` context of this folder."""
     try:
         descriptor = os.open(folder / LOCK_FILE, os.O_RDWR)
     except OSError:
-        return False
+        return
     try:
-        _keep(descriptor)
-    except BlockingIOError:
-        return True
+        _keep(descriptor, folder, name)
     finally:
         os.close(descriptor)
-    return False
 
 
 @dataclass(frozen=True)
@@ -352,17 +354,18 @@ def _unpack(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
     return array
 
 
-def _keep(descriptor: int) -> None:
-    """Lock a file or raise `BlockingIOError`; a system without locks does neither."""
+def _keep(descriptor: int, folder: Path, name: str) -> None:
+    """Lock a file or raise `InputError`; a system without locks does neither."""
     if sys.platform != "win32":
         import fcntl
 
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise
-        except OSError:  # a file system without locks
-            return
+        with suppress(OSError):  # of a file system without locks
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(
+                    f"`{name}` must be free, got {str(folder)!r}, in which another process is at work"
+                ) from None
 
 
 def _lock(descriptor: int, *, wait: bool) -> bool:

@@ -42,7 +42,7 @@ def test_up_that_is_stopped_says_so_and_continues(tmp_path: Path) -> None:
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=60)
     assert (second.returncode, second.stdout) == (2, "")
-    assert f"`out` must be free, got {str(tmp_path)!r}, in which another server is at work" in second.stderr
+    assert f"`out` must be free, got {str(tmp_path)!r}, in which another process is at work" in second.stderr
     assert running.returncode == 130
     assert f"the same command with --out {tmp_path} continues" in err
     before = json.loads(out)["totals"]["rounds"]

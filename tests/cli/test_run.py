@@ -212,7 +212,7 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(Reporter, "advanced", start_another)
     assert ofediq(*small, "--out", str(out)).code == 0
-    sentence = f"ofediq: error: `out` must be free, got {str(out)!r}, in which another run is at work\n"
+    sentence = f"ofediq: error: `out` must be free, got {str(out)!r}, in which another process is at work\n"
     assert [(done.code, done.out, done.err) for done in second] == 3 * [(2, "", sentence)]
     assert {path.name for path in out.iterdir()} == {
         "config.json",

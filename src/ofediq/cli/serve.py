@@ -16,7 +16,6 @@ import typer
 
 from ofediq.cli.options import Given, Variant, options
 from ofediq.cli.render import facts, show
-from ofediq.errors import InputError
 from ofediq.tracking import TrackerChoice
 
 if TYPE_CHECKING:
@@ -113,22 +112,13 @@ async def page_of(monitor: Monitor, choice: PageChoice) -> AsyncIterator[str | N
 
 @contextlib.contextmanager
 def alone(name: str, folder: Path) -> Iterator[None]:
-    """Keep `folder`, of the setting called `name`, for this server while the context lasts.
-
-    A folder that cannot be written is the server's to report.
-    """
+    """Keep `folder`, of the setting called `name`, for this server; one that cannot be written is its to report."""
     from ofediq.storage import held
 
     with contextlib.ExitStack() as stack:
-        try:
+        with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(held(folder))
-        except BlockingIOError:
-            raise InputError(
-                f"`{name}` must be free, got {str(folder)!r}, in which another server is at work"
-            ) from None
-        except OSError:
-            pass
+            stack.enter_context(held(folder, name))
         yield
 
 

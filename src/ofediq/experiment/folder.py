@@ -20,7 +20,7 @@ from typing import Any
 from ofediq import __version__
 from ofediq.errors import CheckpointError, InputError
 from ofediq.experiment.config import Config
-from ofediq.storage import LOCK_FILE, held, is_held, save_json
+from ofediq.storage import LOCK_FILE, held, require_free, save_json
 
 _FILES = ("config.json", "summary.json", "metrics.parquet", "figure.png", "regret.png")
 _STATE = "state"
@@ -72,8 +72,7 @@ class Folder:
 
     def check(self, config: Config, *, resume: bool = False, force: bool = False) -> None:
         """Whether a run of `config` may go here; else the sentence that says why not."""
-        if is_held(self.path):
-            raise self._busy()
+        require_free(self.path)
         self._check(config, resume, force)
 
     @contextmanager
@@ -83,8 +82,6 @@ class Folder:
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(held(self.path))
-            except BlockingIOError:
-                raise self._busy() from None
             except OSError as error:
                 raise self._not_writable(error) from None
             self._check(config, resume, force)  # once more: now nobody else can change it
@@ -117,9 +114,6 @@ class Folder:
             (self.path / _STATE).mkdir(exist_ok=True)
         except OSError as error:
             raise self._not_writable(error) from None
-
-    def _busy(self) -> InputError:
-        return InputError(f"`out` must be free, got {str(self.path)!r}, in which another run is at work")
 
     def _not_writable(self, error: OSError) -> InputError:
         why = error.strerror or error
