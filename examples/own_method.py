@@ -17,7 +17,7 @@ from ofediq.arrays import namespace
 from ofediq.codec import Coding, Message, payload_bits, signed_symbols, symbol_values
 from ofediq.methods import bernoulli, descend, local_ogd, method
 from ofediq.randomness import Purpose, stream_key, uniform
-from ofediq.testing import Report, check_method
+from ofediq.testing import Findings, check_method
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def _ternary(updates: Any, seed: Any, step: Any, ids: Any) -> tuple[Any, Any]:
     return signed_symbols(updates, largest, draws, 1), largest
 
 
-def main(clients: int = 100, steps: int = 200) -> tuple[Report, ofediq.Result]:
+def main(clients: int = 100, steps: int = 200) -> tuple[Findings, ofediq.Result]:
     """Check the method, then let it learn."""
     mine = method(local_ogd(0.2), descend(0.2), bernoulli(0.2), Ternary(), name="Ternary")
     report = check_method(mine)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ofediq.dashboard.feed import Feed, columns, events, to_json
+from ofediq.dashboard.feed import NewsFeed, columns, events, to_json
 from ofediq.federation.protocol.monitor import HISTORY, Monitor
 from tests.dashboard.harness import a_round, monitor
 
@@ -35,7 +35,7 @@ def parsed(raw: bytes) -> tuple[str, dict[str, Any]]:
 def test_increments_add_up_to_the_snapshot_also_when_the_history_is_thinned() -> None:
     draw = random.Random(0)
     one = monitor(clients=5)
-    feed = Feed(one)
+    feed = NewsFeed(one)
     reader = Reader(feed.everything())
     for step in range(1, 2 * HISTORY + 300):  # thinned twice on the way
         one.record(a_round(step, senders=draw.randrange(5)))
@@ -53,7 +53,7 @@ def test_news_hold_what_changed_and_nothing_else() -> None:
     one = monitor(clients=200)
     for step in range(1, 500):
         one.record(a_round(step))
-    feed = Feed(one)
+    feed = NewsFeed(one)
     feed.everything()
     one.client("c7", 7).rejected += 1
     one.record(a_round(500))

@@ -7,11 +7,11 @@ import hashlib
 import numpy as np
 
 from ofediq.streams import Dataset
-from ofediq.streams.locate import Source
+from ofediq.streams.locate import Upstream
 
 
-def make_source(content: bytes, *urls: str, name: str = "readings.csv") -> Source:
-    return Source(name, hashlib.sha256(content).hexdigest(), len(content), urls)
+def make_source(content: bytes, *urls: str, name: str = "readings.csv") -> Upstream:
+    return Upstream(name, hashlib.sha256(content).hexdigest(), len(content), urls)
 
 
 def make_dataset(samples: int = 60, classes: int | None = 3) -> Dataset:

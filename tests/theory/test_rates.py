@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofediq.errors import InputError
-from ofediq.theory import participation
+from ofediq.theory import rate_summary
 from ofediq.theory.rates import ProportionalRates, Rate
 
 capacities = st.lists(st.floats(0.01, 100), min_size=1, max_size=20)
@@ -12,11 +12,11 @@ means = st.floats(1e-6, 1)
 
 
 def test_one_rate_stands_for_all_clients() -> None:
-    assert participation(0.25, 8) == participation([0.25] * 8, 8) == (0.25, 2.0, 8)
+    assert rate_summary(0.25, 8) == rate_summary([0.25] * 8, 8) == (0.25, 2.0, 8)
 
 
 def test_arrays_and_lists_are_the_same() -> None:
-    assert participation(np.array([0.5, 1.0]), 2) == participation((0.5, 1.0), 2) == (0.5, 1.5, 2)
+    assert rate_summary(np.array([0.5, 1.0]), 2) == rate_summary((0.5, 1.0), 2) == (0.5, 1.5, 2)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_arrays_and_lists_are_the_same() -> None:
 )
 def test_bad_rates_are_one_sentence(rate: Rate, clients: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        participation(rate, clients)
+        rate_summary(rate, clients)
 
 
 @given(capacities, means)

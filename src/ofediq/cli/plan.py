@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ofediq.theory import Plan, RateModel
 
 
-class Method(StrEnum):
+class PlanMethod(StrEnum):
     """How to choose the parameters."""
 
     exact = "exact"
@@ -44,13 +44,13 @@ def plan(
     given: Given,
     dim: Annotated[int, typer.Option(help="Number of model parameters.")],
     method: Annotated[
-        Method,
+        PlanMethod,
         typer.Option(
             "--method",
             "--planner",
             help="exact: the true optimum; paper: Algorithm 3 as written; measured: best for bits on the wire.",
         ),
-    ] = Method.exact,
+    ] = PlanMethod.exact,
     capacities: Annotated[
         Path | None,
         typer.Option(

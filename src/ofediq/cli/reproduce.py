@@ -75,7 +75,7 @@ def _chosen(target: str, results: dict[str, Any]) -> dict[str, Any]:
 def _show(target: str, results: dict[str, Any]) -> None:
     from ofediq.cli import render
     from ofediq.reproduction import page
-    from ofediq.reproduction.guarantees import COLUMNS, cells
+    from ofediq.reproduction.table1 import COLUMNS, cells
 
     if target in ("table1", "all"):
         render.show(

@@ -54,7 +54,7 @@ class Guard:
         self, app: ASGIApp, token: str | None, log: logging.Logger, open_paths: frozenset[str] = frozenset()
     ) -> None:
         self._app, self._log, self._open = app, log, open_paths
-        self._key = None if token is None else Key(token)
+        self._key = None if token is None else Token(token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or let the request through; every answer gets the headers."""
@@ -95,7 +95,7 @@ class Guard:
         )
 
 
-class Key:
+class Token:
     """A token, compared in constant time, and the cookie that stands for it.
 
     The cookie holds a digest: browsers show a cookie to every port of a host, and the token should not travel there.

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 
-from ofediq.dashboard.access import Guard, Key
+from ofediq.dashboard.access import Guard, Token
 from ofediq.dashboard.assets import Assets, page_html
 from ofediq.dashboard.feed import events, to_json
 from ofediq.dashboard.metrics import CONTENT_TYPE, exposition
@@ -50,7 +50,7 @@ def page(monitor: Monitor, *, token: str | None = None, log: logging.Logger | No
     ['/', '/events', '/health']
     """
     log = log or logging.getLogger("ofediq.dashboard")
-    views = _Views(monitor, None if token is None else Key(token))
+    views = _Views(monitor, None if token is None else Token(token))
     app = Starlette(
         routes=[
             Route("/", views.home),
@@ -74,7 +74,7 @@ def page(monitor: Monitor, *, token: str | None = None, log: logging.Logger | No
 class _Views:
     """What each address answers."""
 
-    def __init__(self, monitor: Monitor, key: Key | None) -> None:
+    def __init__(self, monitor: Monitor, key: Token | None) -> None:
         self._monitor, self._key = monitor, key
         self.closing = asyncio.Event()
 

@@ -20,10 +20,10 @@ HEARTBEAT = 5.0
 RETRY = 1000
 """Milliseconds that a browser waits before it connects again."""
 
-Message = dict[str, Any]
+News = dict[str, Any]
 
 
-class Feed:
+class NewsFeed:
     """What one reader knows already, and so what is news to it.
 
     The history travels as columns, which are half as long as points, and only its new end; clients travel when
@@ -31,7 +31,7 @@ class Feed:
 
     >>> monitor = Monitor("greenhouse", "classification", {"dim": 650})
     >>> monitor.client("c0", 0).sent = 3
-    >>> feed = Feed(monitor)
+    >>> feed = NewsFeed(monitor)
     >>> feed.everything()["clients"][0]["sent"]
     3
     >>> feed.news()["clients"]
@@ -40,15 +40,15 @@ class Feed:
 
     def __init__(self, monitor: Monitor) -> None:
         self._monitor = monitor
-        self._rows: dict[str, Message] = {}
+        self._rows: dict[str, News] = {}
         self._spacing = 1
         self._points = 0
 
-    def everything(self) -> Message:
+    def everything(self) -> News:
         """The whole snapshot."""
         return self._tell(self._monitor.snapshot(), known=0)
 
-    def news(self) -> Message:
+    def news(self) -> News:
         """The snapshot with the clients that changed and the points that came since the last call.
 
         When the history was thinned in between, it is told from its beginning: `since` says which point is first.
@@ -60,7 +60,7 @@ class Feed:
         message["clients"] = [row for row in message["clients"] if before.get(row["name"]) != row]
         return message
 
-    def _tell(self, snapshot: Message, known: int) -> Message:
+    def _tell(self, snapshot: News, known: int) -> News:
         points = snapshot["history"]
         known = min(known, len(points))
         self._rows = {row["name"]: row for row in snapshot["clients"]}
@@ -85,7 +85,7 @@ async def events(
     `snapshot` first, then `update` whenever something changed, at most one per `interval` seconds; `alive` after
     `heartbeat` seconds without news, behind a comment that keeps middlemen from hanging up.
     """
-    feed = Feed(monitor)
+    feed = NewsFeed(monitor)
     seen = monitor.version
     yield f"retry: {RETRY}\n".encode() + event("snapshot", feed.everything())
     while not closing.is_set():
@@ -97,7 +97,7 @@ async def events(
         await _pause(closing, interval)
 
 
-def event(name: str, data: Message) -> bytes:
+def event(name: str, data: News) -> bytes:
     r"""One server-sent event.
 
     >>> event("alive", {"now": 1.5})

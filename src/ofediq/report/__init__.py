@@ -13,13 +13,13 @@ from ofediq.report.figures.comparison import draw, draw_comparison, draw_regrets
 from ofediq.report.figures.frontier import draw_frontier
 from ofediq.report.metrics import metrics_table, write_metrics
 from ofediq.report.summary import summarize
-from ofediq.report.tables import Rows, method_rows, missing_bounds, regret_rows
+from ofediq.report.tables import TextTable, method_rows, missing_bounds, regret_rows
 from ofediq.report.words import NAIVE_NAMES, bits_text, value_text
 
 __all__ = [
     "NAIVE_NAMES",
     "Comparison",
-    "Rows",
+    "TextTable",
     "bits_text",
     "draw",
     "draw_comparison",

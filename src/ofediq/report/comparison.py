@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.errors import InputError
-from ofediq.report.figures.compare import longest
+from ofediq.report.figures.curves import longest
 from ofediq.simulation import Regret, Result
 
 Curve = npt.NDArray[np.float64]

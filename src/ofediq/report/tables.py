@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 from ofediq.report.words import NAIVE_NAMES, bits_text, value_text
 
 
-class Rows(NamedTuple):
+class TextTable(NamedTuple):
     """A header and the rows below it."""
 
     header: tuple[str, ...]
     rows: list[tuple[str, ...]]
 
 
-def method_rows(summary: dict[str, Any]) -> Rows:
+def method_rows(summary: dict[str, Any]) -> TextTable:
     """Methods and naive references: how well, and for how many bits."""
     metric: str = summary["metric"]
     header = ("", metric, "skill", "formula bits", "wire bits", "CCR")
@@ -34,14 +34,14 @@ def method_rows(summary: dict[str, Any]) -> Rows:
         (NAIVE_NAMES.get(name, name), _value(value, metric), "", "", "", "")
         for name, value in summary["naive"].items()
     ]
-    return Rows(header, [*methods, *naive])
+    return TextTable(header, [*methods, *naive])
 
 
-def regret_rows(summary: dict[str, Any]) -> Rows:
+def regret_rows(summary: dict[str, Any]) -> TextTable:
     """Mean loss, regret and its bound; no rows if no regret was measured."""
     measured = [one for one in summary["methods"].values() if "regret" in one]
     estimate = any(one["regret_is_estimate"] for one in measured)
-    return Rows(
+    return TextTable(
         ("", "mean loss", "regret (estimate)" if estimate else "regret", "bound"),
         [
             (

@@ -5,7 +5,7 @@ panels      the paper's panels as data: parameters, horizons, the authors' value
 estimate    how long these will take
 convex      measured regret beside the theorems
 claims      the paper's claims, each true or false
-guarantees  Table 1 with numbers
+table1      Table 1 with numbers
 results     everything in numbers
 figures     one picture per panel
 page        the HTML report
@@ -13,10 +13,10 @@ session     all of it, run by `ofediq.experiment`
 """
 
 from ofediq.reproduction.claims import Claim, check_claims
-from ofediq.reproduction.guarantees import guarantees
 from ofediq.reproduction.panels import PANELS, PRESETS, Panel, Problem, Scale, Series
 from ofediq.reproduction.recipes import Recipe
 from ofediq.reproduction.session import TARGETS, reproduce
+from ofediq.reproduction.table1 import guarantees
 
 __all__ = [
     "PANELS",

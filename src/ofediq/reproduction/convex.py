@@ -41,7 +41,7 @@ _QUICK_CLIENTS, _QUICK_STEPS, _QUICK_HORIZONS = 20, 200, (50, 100, 200)
 
 
 @dataclass(frozen=True)
-class Case:
+class Trial:
     """One run whose regret is measured.
 
     Attributes:
@@ -67,7 +67,7 @@ class Case:
     @property
     def identity(self) -> dict[str, Any]:
         """What decides the outcome."""
-        return {"case": self.name, "method": self.recipe.parameters}
+        return {"trial": self.name, "method": self.recipe.parameters}
 
     @property
     def theorem(self) -> int:
@@ -76,38 +76,38 @@ class Case:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """The regret of a case; pictures take it like a `Regret`.
+class MeasuredTrial:
+    """The regret of a trial; pictures take it like a `Regret`.
 
     Attributes:
-        case: what ran.
+        trial: what ran.
         curve: regret up to each step.
         bound: the theorem's value at each step, or None where the step size is too large for it.
         step_size: eta.
         exact: whether the best model in hindsight was found to the tolerance.
     """
 
-    case: Case
+    trial: Trial
     curve: Curve
     bound: Curve | None
     step_size: float
     exact: bool
 
 
-def cases(seeds: int, scale: Scale) -> list[Case]:
-    """All cases: first those for the bounds, then those for the growth."""
+def trials(seeds: int, scale: Scale) -> list[Trial]:
+    """All trials: first those for the bounds, then those for the growth."""
     clients = _CLIENTS if scale.full else _QUICK_CLIENTS
     steps = _STEPS if scale.full else _QUICK_STEPS
     horizons = _HORIZONS if scale.full else _QUICK_HORIZONS
     fedogd, ofedavg, ofediq, periodic = recipes()
     every = range(seeds)
     bounds = [
-        Case(recipe, clients, steps, seed, "covered")
+        Trial(recipe, clients, steps, seed, "covered")
         for recipe in (fedogd, ofedavg, ofediq, periodic)
         for seed in every
     ]
     growth = [
-        Case(recipe, clients, horizon, seed, "corollary")
+        Trial(recipe, clients, horizon, seed, "corollary")
         for recipe in (fedogd, ofedavg, ofediq)
         for horizon in horizons
         for seed in every
@@ -127,15 +127,15 @@ def recipes() -> tuple[Recipe, Recipe, Recipe, Recipe]:
     )
 
 
-def measure_all(wanted: Sequence[Case], folder: Path, listener: Listener, *, force: bool = False) -> bool:
-    """Measure the cases that `folder` does not hold. Returns whether all were measured."""
-    missing = [case for case in wanted if force or load_case(case, folder) is None]
+def measure_all(wanted: Sequence[Trial], folder: Path, listener: Listener, *, force: bool = False) -> bool:
+    """Measure the trials that `folder` does not hold. Returns whether all were measured."""
+    missing = [trial for trial in wanted if force or load_trial(trial, folder) is None]
     if not missing:
         return True
     listener.started("regret on digits (softmax)", len(missing))
     try:
-        for count, case in enumerate(missing, 1):
-            save_case(_measure(case), folder)
+        for count, trial in enumerate(missing, 1):
+            save_trial(_measure(trial), folder)
             listener.advanced(count)
     except KeyboardInterrupt:
         return False
@@ -143,53 +143,55 @@ def measure_all(wanted: Sequence[Case], folder: Path, listener: Listener, *, for
     return True
 
 
-def load_case(case: Case, folder: Path) -> Measured | None:
-    """A measured case, or None."""
+def load_trial(trial: Trial, folder: Path) -> MeasuredTrial | None:
+    """A measured trial, or None."""
     try:
-        stored = _MEASURED.read(folder / f"{case.name}.npz", identity=case.identity)
+        stored = _MEASURED.read(folder / f"{trial.name}.npz", identity=trial.identity)
         bound = stored.array("bound") if stored.array("bound").size else None
-        return Measured(case, stored.array("curve"), bound, stored.meta["step_size"], stored.meta["exact"])
+        return MeasuredTrial(
+            trial, stored.array("curve"), bound, stored.meta["step_size"], stored.meta["exact"]
+        )
     except CheckpointError:
         return None
 
 
-def save_case(one: Measured, folder: Path) -> None:
-    """Keep a measured case."""
+def save_trial(one: MeasuredTrial, folder: Path) -> None:
+    """Keep a measured trial."""
     arrays = {"curve": one.curve, "bound": np.zeros(0) if one.bound is None else one.bound}
     meta = {"step_size": one.step_size, "exact": one.exact}
-    _MEASURED.write(folder / f"{one.case.name}.npz", arrays, identity=one.case.identity, meta=meta)
+    _MEASURED.write(folder / f"{one.trial.name}.npz", arrays, identity=one.trial.identity, meta=meta)
 
 
-def summarise(wanted: Sequence[Case], folder: Path) -> dict[str, Any] | None:
-    """What the cases came to, JSON-ready; None if some are missing."""
-    measured = [load_case(case, folder) for case in wanted]
+def summarise(wanted: Sequence[Trial], folder: Path) -> dict[str, Any] | None:
+    """What the trials came to, JSON-ready; None if some are missing."""
+    measured = [load_trial(trial, folder) for trial in wanted]
     done = [one for one in measured if one is not None]
     if not done or len(done) < len(measured):
         return None
     return {
         "model": f"softmax regression, D = {DIM}, l2 = {PENALTY}",
         "clients": wanted[0].clients,
-        "bounds": [_bound_row(one) for one in done if one.case.step == "covered"],
-        "growth": _growth([one for one in done if one.case.step == "corollary"]),
+        "bounds": [_bound_row(one) for one in done if one.trial.step == "covered"],
+        "growth": _growth([one for one in done if one.trial.step == "corollary"]),
     }
 
 
-def bounded(wanted: Sequence[Case], folder: Path) -> dict[str, list[Measured]]:
-    """The measured cases for the bounds, by method: what a picture shows."""
-    by_method: dict[str, list[Measured]] = {}
-    for case in wanted:
-        found = load_case(case, folder) if case.step == "covered" else None
+def bounded(wanted: Sequence[Trial], folder: Path) -> dict[str, list[MeasuredTrial]]:
+    """The measured trials for the bounds, by method: what a picture shows."""
+    by_method: dict[str, list[MeasuredTrial]] = {}
+    for trial in wanted:
+        found = load_trial(trial, folder) if trial.step == "covered" else None
         if found is not None:
-            by_method.setdefault(case.recipe.label, []).append(found)
+            by_method.setdefault(trial.recipe.label, []).append(found)
     return by_method
 
 
-def _bound_row(one: Measured) -> dict[str, Any]:
+def _bound_row(one: MeasuredTrial) -> dict[str, Any]:
     return {
-        "method": one.case.recipe.label,
-        "theorem": one.case.theorem,
-        "seed": one.case.seed,
-        "steps": one.case.steps,
+        "method": one.trial.recipe.label,
+        "theorem": one.trial.theorem,
+        "seed": one.trial.seed,
+        "steps": one.trial.steps,
         "step_size": one.step_size,
         "regret": float(one.curve[-1]),
         "bound": float(one.bound[-1]) if one.bound is not None else None,
@@ -198,12 +200,12 @@ def _bound_row(one: Measured) -> dict[str, Any]:
     }
 
 
-def _growth(measured: Sequence[Measured]) -> dict[str, Any]:
+def _growth(measured: Sequence[MeasuredTrial]) -> dict[str, Any]:
     """For each method the mean regret at each horizon, and the slope of its logarithm."""
     by_method: dict[str, dict[int, list[float]]] = {}
     for one in measured:
-        horizons = by_method.setdefault(one.case.recipe.label, {})
-        horizons.setdefault(one.case.steps, []).append(float(one.curve[-1]))
+        horizons = by_method.setdefault(one.trial.recipe.label, {})
+        horizons.setdefault(one.trial.steps, []).append(float(one.curve[-1]))
     growth = {}
     for label, horizons in by_method.items():
         means = [float(np.mean(values)) for values in horizons.values()]
@@ -222,12 +224,12 @@ def _slope(horizons: Sequence[int], regrets: Sequence[float]) -> float | None:
     return float(np.polyfit(np.log(horizons), np.log(regrets), 1)[0])
 
 
-def _measure(case: Case) -> Measured:
-    stream = _stream(case.clients, case.steps, case.seed)
-    step_size = _step_size(case, stream)
-    method = case.recipe.build("paper", step_size)
-    regret = simulate(method, stream, softmax(64, 10, l2=PENALTY), case.seed).regret(_TOLERANCE)
-    return Measured(case, regret.curve, regret.bound, step_size, not regret.estimate)
+def _measure(trial: Trial) -> MeasuredTrial:
+    stream = _stream(trial.clients, trial.steps, trial.seed)
+    step_size = _step_size(trial, stream)
+    method = trial.recipe.build("paper", step_size)
+    regret = simulate(method, stream, softmax(64, 10, l2=PENALTY), trial.seed).regret(_TOLERANCE)
+    return MeasuredTrial(trial, regret.curve, regret.bound, step_size, not regret.estimate)
 
 
 def _stream(clients: int, steps: int, seed: int) -> Stream:
@@ -240,25 +242,25 @@ def _best(clients: int, steps: int, seed: int) -> Comparator:
     return hindsight(softmax(64, 10, l2=PENALTY), _stream(clients, steps, seed), _TOLERANCE)
 
 
-def _step_size(case: Case, stream: Stream) -> float:
-    """Corollary 1's step size for this stream; below the theorem's limit if the case asks for it."""
-    model, recipe = softmax(64, 10, l2=PENALTY), case.recipe
-    best = _best(case.clients, case.steps, case.seed)
-    common: dict[str, Any] = {"clients": case.clients}
-    if case.theorem == 2:
+def _step_size(trial: Trial, stream: Stream) -> float:
+    """Corollary 1's step size for this stream; below the theorem's limit if the trial asks for it."""
+    model, recipe = softmax(64, 10, l2=PENALTY), trial.recipe
+    best = _best(trial.clients, trial.steps, trial.seed)
+    common: dict[str, Any] = {"clients": trial.clients}
+    if trial.theorem == 2:
         noise = quantizer_variance(recipe.levels, recipe.blocks, model.dim) if recipe.levels else 0.0
         common |= {"quantizer_variance": noise, "period": recipe.period}
     chosen = best_step_size(
         recipe.rate,
-        steps=case.steps,
+        steps=trial.steps,
         optimum_norm=float(np.linalg.norm(best.params)),
         heterogeneity=best.heterogeneity,
-        factor=2 * case.theorem,  # Theorem 2 pays 4 where Theorem 1 pays 2
+        factor=2 * trial.theorem,  # Theorem 2 pays 4 where Theorem 1 pays 2
         **common,
     )
     smoothness = model.smoothness(stream.x)
     assert smoothness is not None  # the models here are convex
-    limit = (ofediq_step_limit if case.theorem == 2 else ofedavg_step_limit)(
+    limit = (ofediq_step_limit if trial.theorem == 2 else ofedavg_step_limit)(
         recipe.rate, smoothness=smoothness, **common
     )
-    return min(chosen, _SAFE * limit) if case.step == "covered" else chosen
+    return min(chosen, _SAFE * limit) if trial.step == "covered" else chosen

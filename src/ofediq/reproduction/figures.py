@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ofediq.report import Comparison
 from ofediq.report.figures import compare, under_bounds
-from ofediq.reproduction.convex import Case, bounded
+from ofediq.reproduction.convex import Trial, bounded
 from ofediq.reproduction.panels import PANELS, Panel, Scale, series_name
 
 
@@ -27,13 +27,13 @@ def draw_panels(
     return files
 
 
-def draw_regrets(cases: Sequence[Case], units: Path, folder: Path) -> dict[str, Path]:
+def draw_regrets(trials: Sequence[Trial], units: Path, folder: Path) -> dict[str, Path]:
     """Measured regret beside Theorems 1 and 2; nothing without measurements."""
-    measured = bounded(cases, units)
+    measured = bounded(trials, units)
     if not measured:
         return {}
     path = folder / "regret.png"
-    clients = cases[0].clients
+    clients = trials[0].clients
     under_bounds(measured, path, f"Regret under Theorems 1 and 2: softmax on digits, K = {clients}")
     return {"regret": path}
 

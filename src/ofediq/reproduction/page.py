@@ -10,7 +10,7 @@ from typing import Any
 
 from ofediq.errors import extra
 from ofediq.report import NAIVE_NAMES, value_text
-from ofediq.reproduction.guarantees import COLUMNS, cells
+from ofediq.reproduction.table1 import COLUMNS, cells
 
 _NOTES = (
     "FedOMD at 99 % sends nine times in 900 steps: its final value is decided by where the weights start. The "

@@ -12,10 +12,10 @@ from typing import Any
 from ofediq import __version__
 from ofediq.report import Comparison, summarize
 from ofediq.reproduction.claims import check_claims
-from ofediq.reproduction.convex import Case, summarise
-from ofediq.reproduction.guarantees import guarantees
+from ofediq.reproduction.convex import Trial, summarise
 from ofediq.reproduction.panels import PANELS, Panel, Scale, series_name
 from ofediq.reproduction.recipes import Recipe
+from ofediq.reproduction.table1 import guarantees
 
 _PACKAGES = ("numpy", "jax", "optax", "scikit-learn")
 
@@ -26,7 +26,7 @@ def collect(
     seeds: int,
     scale: Scale,
     done: Mapping[str, Comparison],
-    convex: Sequence[Case] = (),
+    convex: Sequence[Trial] = (),
     units: Path = Path(),
 ) -> dict[str, Any]:
     """Values of the named panels with the authors' beside them, claims and Table 1; JSON-ready.
@@ -40,7 +40,7 @@ def collect(
         seeds: how many.
         scale: of the runs.
         done: what is finished of each series, by its name.
-        convex: the cases whose regret is measured.
+        convex: the trials whose regret is measured.
         units: where these are.
     """
     panels = {name: panel_results(PANELS[name], preset, seeds, scale, done) for name in names}

@@ -10,7 +10,7 @@ from ofediq.errors import InputError, require_choice, require_integer
 from ofediq.experiment import Folder, Listener, finished, run
 from ofediq.report import Comparison
 from ofediq.reproduction.claims import AT_99
-from ofediq.reproduction.convex import cases, measure_all
+from ofediq.reproduction.convex import measure_all, trials
 from ofediq.reproduction.estimate import estimate_seconds, in_words
 from ofediq.reproduction.figures import draw_panels, draw_regrets
 from ofediq.reproduction.markdown import write_tables
@@ -55,7 +55,7 @@ def reproduce(
     names, units = panels_of(target), Path(out) / "units"
     folder = Path(out) / (preset if scale.full else f"{preset}-quick")
     series = all_series(names, preset, seeds, scale)
-    convex = cases(seeds, scale) if target in ("claims", "all") else []
+    convex = trials(seeds, scale) if target in ("claims", "all") else []
     if series and not scale.full:
         listener.note(
             f"QUICK: {scale.clients} clients and at most {scale.steps} steps. This is NOT the paper's scale, and "

@@ -23,7 +23,7 @@ _TIMEOUT_SECONDS = 30
 
 
 @dataclass(frozen=True)
-class Source:
+class Upstream:
     """One upstream file.
 
     Attributes:
@@ -47,10 +47,10 @@ class Found:
     place: str
 
 
-def find(source: Source) -> Found | None:
+def find(source: Upstream) -> Found | None:
     """The local copy of `source`, unchecked, or None.
 
-    >>> find(Source("no-such-file.csv", "", 0, ())) is None
+    >>> find(Upstream("no-such-file.csv", "", 0, ())) is None
     True
     """
     for place, directory in _places():
@@ -60,7 +60,7 @@ def find(source: Source) -> Found | None:
     return None
 
 
-def read(source: Source) -> bytes:
+def read(source: Upstream) -> bytes:
     """The checked content of `source`, downloaded to the cache if no local copy exists."""
     found = find(source)
     if found is None:
@@ -88,7 +88,7 @@ def _places() -> list[tuple[str, Path]]:
     return [(DATA_VARIABLE, Path(chosen)), *places]
 
 
-def _verified(content: bytes, source: Source, where: str, hint: str = "") -> bytes:
+def _verified(content: bytes, source: Upstream, where: str, hint: str = "") -> bytes:
     digest = hashlib.sha256(content).hexdigest()
     if digest != source.sha256:
         raise DataError(
@@ -97,7 +97,7 @@ def _verified(content: bytes, source: Source, where: str, hint: str = "") -> byt
     return content
 
 
-def _download(source: Source) -> bytes:
+def _download(source: Upstream) -> bytes:
     reasons = []
     for url in source.urls:
         try:

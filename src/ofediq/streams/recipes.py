@@ -19,7 +19,7 @@ from ofediq.errors import DataError, extra, require_choice
 from ofediq.streams import sources
 from ofediq.streams.dataset import UNKNOWN_LABEL, Task
 from ofediq.streams.draws import Draw, generator
-from ofediq.streams.locate import Source, read
+from ofediq.streams.locate import Upstream, read
 from ofediq.streams.scaling import Scaler
 
 Array = NDArray[Any]
@@ -187,11 +187,11 @@ def _balanced_rows(y: Array, majority: int = 2_499) -> Array:
     return np.sort(np.concatenate([chosen, np.flatnonzero(y != 0)]))
 
 
-def _csv(source: Source, **options: Any) -> Any:
+def _csv(source: Upstream, **options: Any) -> Any:
     return extra("pandas", "sim").read_csv(io.BytesIO(read(source)), **options)
 
 
-def _idx(source: Source, magic: int) -> Array:
+def _idx(source: Upstream, magic: int) -> Array:
     """The array of bytes in a gzipped IDX file: magic, one big-endian size per axis, then the bytes."""
     content = gzip.decompress(read(source))
     found, *shape = struct.unpack_from(f">{1 + magic % 256}I", content)

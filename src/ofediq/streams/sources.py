@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ofediq.streams.dataset import Task
-from ofediq.streams.locate import Source
+from ofediq.streams.locate import Upstream
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class About:
     task: Task
     samples: int | None
     features: int | None
-    sources: tuple[Source, ...]
+    sources: tuple[Upstream, ...]
     licence: str
     citation: str
     url: str
@@ -40,12 +40,12 @@ def _uci(number: int, title: str) -> tuple[str, ...]:
     return (f"https://archive.ics.uci.edu/static/public/{number}/{title}.zip",)
 
 
-def _mnist(name: str, sha256: str, size: int) -> Source:
+def _mnist(name: str, sha256: str, size: int) -> Upstream:
     mirrors = (
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
         "https://storage.googleapis.com/cvdf-datasets/mnist/",
     )
-    return Source(name, sha256, size, tuple(mirror + name for mirror in mirrors))
+    return Upstream(name, sha256, size, tuple(mirror + name for mirror in mirrors))
 
 
 MNIST_TRAIN = (
@@ -72,25 +72,25 @@ MNIST_TEST = (
         4_542,
     ),
 )
-ROOM = Source(
+ROOM = Upstream(
     "Occupancy_Estimation.csv",
     "c090ee5c94b61762bfec9d22767864490b51030f98cca030f02822468db25d9c",
     931_630,
     _uci(864, "room+occupancy+estimation"),
 )
-PM25 = Source(
+PM25 = Upstream(
     "PRSA_data_2010.1.1-2014.12.31.csv",
     "4127f868775e31b3956522adc0ec75af8937dde6a3896e8beed3a376c6d27f1c",
     2_010_494,
     _uci(381, "beijing+pm2+5+data"),
 )
-AIR = Source(
+AIR = Upstream(
     "AirQualityUCI.csv",
     "13277ae5d8581e80b7be09d47c7d3d06fe9b8e957078f2cf6e859f955e62f996",
     785_065,
     _uci(360, "air+quality"),
 )
-ENERGY = Source(
+ENERGY = Upstream(
     "energydata_complete.csv",
     "2820bf712ad0275cb18b85a05250926100d8e65ebb9f4d2d016ca91ea152a25d",
     11_979_363,

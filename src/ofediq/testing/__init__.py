@@ -8,6 +8,6 @@
 
 from ofediq.errors import ContractError
 from ofediq.testing.check import CONTRACTS, check_method
-from ofediq.testing.report import Finding, Report
+from ofediq.testing.findings import Finding, Findings
 
-__all__ = ["CONTRACTS", "ContractError", "Finding", "Report", "check_method"]
+__all__ = ["CONTRACTS", "ContractError", "Finding", "Findings", "check_method"]

@@ -11,7 +11,7 @@ from ofediq.streams import Stream
 from ofediq.testing import compressors, identity, rules, runs, senders
 from ofediq.testing.case import Case
 from ofediq.testing.compare import BrokenError, SkipError, first_sentence
-from ofediq.testing.report import Finding, Report
+from ofediq.testing.findings import Finding, Findings
 
 CONTRACTS: dict[str, Callable[[Case], str]] = {
     "pieces: frozen": identity.pieces_are_frozen,
@@ -47,7 +47,7 @@ def check_method(
     contracts: Collection[str] | None = None,
     seed: int = 0,
     strict: bool = True,
-) -> Report:
+) -> Findings:
     """Check that `method` keeps every rule that simulator, plain loop and federation rely on.
 
     Write a piece, compose it, and put `check_method(mine)` into a test. It takes a few seconds and is deterministic.
@@ -76,7 +76,7 @@ def check_method(
     case = Case.prepare(method, stream, model, seed)
     chosen = [require_choice("contracts", name, tuple(CONTRACTS)) for name in contracts or CONTRACTS]
     findings = tuple(_judge(name, CONTRACTS[name], case) for name in chosen)
-    report = Report(method.name, findings)
+    report = Findings(method.name, findings)
     if strict:
         report.raise_if_broken()
     return report

@@ -24,7 +24,7 @@ from ofediq.theory.bounds import (
 from ofediq.theory.coding import Cost, RateModel, fitted_rates, gaussian_rates, laplace_rates
 from ofediq.theory.planner import Plan, plan
 from ofediq.theory.quantizer import message_bits, quantizer_variance
-from ofediq.theory.rates import Participation, participation
+from ofediq.theory.rates import RateSummary, rate_summary
 from ofediq.theory.table import (
     Guarantee,
     PeriodComparison,
@@ -39,10 +39,10 @@ from ofediq.theory.table import (
 __all__ = [
     "Cost",
     "Guarantee",
-    "Participation",
     "PeriodComparison",
     "Plan",
     "RateModel",
+    "RateSummary",
     "best_step_size",
     "compare_period",
     "expected_bits",
@@ -59,9 +59,9 @@ __all__ = [
     "ofediq_guarantee",
     "ofediq_regret_bound",
     "ofediq_step_limit",
-    "participation",
     "plan",
     "quantizer_variance",
+    "rate_summary",
     "regret_bound",
     "regret_bound_curve",
     "regret_constant",

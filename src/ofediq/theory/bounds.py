@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.errors import InputError, require, require_integer, require_nonnegative, require_positive
-from ofediq.theory.rates import MAX_COUNT, Participation, Rate, participation
+from ofediq.theory.rates import MAX_COUNT, Rate, RateSummary, rate_summary
 
 
 def ofedavg_step_limit(rate: Rate, *, clients: int, smoothness: float) -> float:
@@ -31,7 +31,7 @@ def ofedavg_step_limit(rate: Rate, *, clients: int, smoothness: float) -> float:
     >>> ofedavg_step_limit(0.5, clients=10, smoothness=1.0)
     0.25
     """
-    return participation(rate, clients).lowest / (2 * require_positive("smoothness", smoothness))
+    return rate_summary(rate, clients).lowest / (2 * require_positive("smoothness", smoothness))
 
 
 def ofediq_step_limit(
@@ -47,7 +47,7 @@ def ofediq_step_limit(
     >>> ofediq_step_limit(0.5, clients=10, smoothness=1.0, period=5)
     0.025
     """
-    senders = participation(rate, clients)
+    senders = rate_summary(rate, clients)
     smoothness, period = require_positive("smoothness", smoothness), _period(period)
     return senders.lowest / (4 * smoothness * period * _inflation(senders, quantizer_variance))
 
@@ -74,7 +74,7 @@ def ofedavg_regret_bound(
     limit = ofedavg_step_limit(rate, clients=clients, smoothness=smoothness)
     step_size = _step_size(step_size, limit, "p_min / (2 beta)")
     start, noise = _terms(step_size, clients, steps, optimum_norm, heterogeneity)
-    return start + noise / participation(rate, clients).lowest
+    return start + noise / rate_summary(rate, clients).lowest
 
 
 def ofediq_regret_bound(
@@ -101,7 +101,7 @@ def ofediq_regret_bound(
     >>> ofediq_regret_bound(0.1, 0.5, clients=10, steps=100, optimum_norm=1.0, heterogeneity=2.0, smoothness=1.0)
     850.0
     """
-    senders, period = participation(rate, clients), _period(period)
+    senders, period = rate_summary(rate, clients), _period(period)
     limit = ofediq_step_limit(
         rate, clients=clients, smoothness=smoothness, quantizer_variance=quantizer_variance, period=period
     )
@@ -178,7 +178,7 @@ def regret_constant(
     >>> regret_constant(0.01, clients=1000)
     200.0
     """
-    senders = participation(rate, clients)
+    senders = rate_summary(rate, clients)
     return _scale(factor, period) / senders.lowest * _spread(senders, quantizer_variance, period)
 
 
@@ -204,7 +204,7 @@ def best_step_size(
     >>> best_step_size(1.0, clients=10, steps=50, optimum_norm=1.0, heterogeneity=1.0)
     0.1
     """
-    senders = participation(rate, clients)
+    senders = rate_summary(rate, clients)
     steps = require_integer("steps", steps, 1, MAX_COUNT)
     optimum_norm = require_positive("optimum_norm", optimum_norm)
     heterogeneity = require_positive("heterogeneity", heterogeneity)
@@ -259,13 +259,13 @@ def _scale(factor: int, period: int) -> int:
     return factor * _period(period)
 
 
-def _inflation(senders: Participation, quantizer_variance: float) -> float:
+def _inflation(senders: RateSummary, quantizer_variance: float) -> float:
     """R of the proof of Theorem 2: 1 + sigma_q^2 (p_sum - p_min + 1) / K."""
     variance = require_nonnegative("quantizer_variance", quantizer_variance)
     return 1 + variance * (senders.total - senders.lowest + 1) / senders.clients
 
 
-def _spread(senders: Participation, quantizer_variance: float, period: int) -> float:
+def _spread(senders: RateSummary, quantizer_variance: float, period: int) -> float:
     """X of Corollary 1. Like the paper it drops - p_min from R, which makes the bound a little larger."""
     variance = require_nonnegative("quantizer_variance", quantizer_variance)
     drift = 3 * senders.lowest**2 * (_period(period) - 1) / 8

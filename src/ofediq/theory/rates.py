@@ -20,7 +20,7 @@ MAX_COUNT = 2**53
 """Largest number of clients or steps: beyond it a float no longer holds every integer."""
 
 
-class Participation(NamedTuple):
+class RateSummary(NamedTuple):
     """What the bounds need to know about the rates p_1, ..., p_K.
 
     Attributes:
@@ -34,26 +34,26 @@ class Participation(NamedTuple):
     clients: int
 
 
-def participation(rate: Rate, clients: int) -> Participation:
+def rate_summary(rate: Rate, clients: int) -> RateSummary:
     """Summarise `rate` for the bounds.
 
     Args:
         rate: p_k in (0, 1]; a number for all clients or one entry per client.
         clients: K.
 
-    >>> participation(0.5, clients=10)
-    Participation(lowest=0.5, total=5.0, clients=10)
-    >>> participation([0.25, 0.75], clients=2)
-    Participation(lowest=0.25, total=1.0, clients=2)
+    >>> rate_summary(0.5, clients=10)
+    RateSummary(lowest=0.5, total=5.0, clients=10)
+    >>> rate_summary([0.25, 0.75], clients=2)
+    RateSummary(lowest=0.25, total=1.0, clients=2)
     """
     clients = require_integer("clients", clients, 1, MAX_COUNT)
     rates = _numbers("rate", rate)
     outside = rates[~((rates > 0) & (rates <= 1))]
     require(outside.size == 0, "rate", "must lie in (0, 1]", float(outside[0]) if outside.size else None)
     if rates.ndim == 0:
-        return Participation(float(rates), float(rates) * clients, clients)
+        return RateSummary(float(rates), float(rates) * clients, clients)
     require(rates.size == clients, "rate", f"must have {clients} entries, one per client", rates.size)
-    return Participation(float(rates.min()), float(rates.sum()), clients)
+    return RateSummary(float(rates.min()), float(rates.sum()), clients)
 
 
 class ProportionalRates:

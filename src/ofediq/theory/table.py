@@ -13,7 +13,7 @@ from typing import NamedTuple
 from ofediq.errors import require_fraction, require_integer, require_positive
 from ofediq.theory.bounds import regret_constant
 from ofediq.theory.quantizer import FLOAT_BITS, MAX_DIM, VarianceBound, message_bits, quantizer_variance
-from ofediq.theory.rates import MAX_COUNT, Rate, participation
+from ofediq.theory.rates import MAX_COUNT, Rate, rate_summary
 
 
 class Guarantee(NamedTuple):
@@ -37,7 +37,7 @@ def expected_bits(rate: Rate, *, clients: int, bits: float, period: int = 1) -> 
     160.0
     """
     bits, period = require_positive("bits", bits), require_integer("period", period, 1, MAX_COUNT)
-    return participation(rate, clients).total * bits / period
+    return rate_summary(rate, clients).total * bits / period
 
 
 def fedogd_guarantee(*, dim: int, clients: int) -> Guarantee:

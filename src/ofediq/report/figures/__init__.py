@@ -4,7 +4,7 @@ style     one colour, line and marker per method, everywhere
 canvas    figures and axes, without pyplot and its global state
 lines     a curve per method: mean and band over seeds
 labels    direct labels at the ends of lines, never on top of each other
-compare   accuracy or MSE over time and over bits
+curves    accuracy or MSE over time and over bits
 comparison   the same for the results of an experiment
 regret    measured regret: what learning gained, what saved bits cost; and beside its bound
 frontier  accuracy or MSE against the bits really spent
@@ -13,7 +13,7 @@ The functions take axes and return what they drew, so that other figures can be 
 """
 
 from ofediq.report.figures.canvas import new_figure, save, style_axes
-from ofediq.report.figures.compare import Drawn, bits_panel, compare, longest, time_panel
+from ofediq.report.figures.curves import Drawn, bits_panel, compare, longest, time_panel
 from ofediq.report.figures.frontier import draw_frontier
 from ofediq.report.figures.labels import End, label_ends, spread
 from ofediq.report.figures.lines import draw_line, draw_reference

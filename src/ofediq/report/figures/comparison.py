@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ofediq.report.comparison import Comparison
-from ofediq.report.figures.compare import compare
+from ofediq.report.figures.curves import compare
 from ofediq.report.figures.regret import regrets
 from ofediq.simulation import Result
 

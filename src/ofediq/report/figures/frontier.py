@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ofediq.errors import InputError, extra, require_choice
 from ofediq.report.figures.canvas import new_figure, save, style_axes
-from ofediq.report.figures.compare import METRICS, scale_metric
+from ofediq.report.figures.curves import METRICS, scale_metric
 from ofediq.report.figures.labels import End, label_ends
 from ofediq.report.figures.lines import BAND_NOTE, draw_line
 from ofediq.report.figures.style import looks

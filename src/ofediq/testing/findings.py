@@ -26,10 +26,10 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Report:
+class Findings:
     """All findings about one method.
 
-    >>> report = Report("mine", (Finding("compress: unbiased", "broken", "the mean is off."),))
+    >>> report = Findings("mine", (Finding("compress: unbiased", "broken", "the mean is off."),))
     >>> print(report)
     mine: 0 contracts kept, 1 broken, 0 skipped
       broken   compress: unbiased  the mean is off.
