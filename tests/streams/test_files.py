@@ -9,7 +9,7 @@ import pandas
 import pytest
 
 from ofediq.errors import DataError, InputError
-from ofediq.streams import load_file, partition
+from ofediq.streams import load_file, load_own, partition
 
 PLANT = """when,sensor,heat,mode,load,state
 2024-01-03,B,30,eco,0.5,hot
@@ -259,3 +259,49 @@ def test_the_path_must_be_a_file_of_a_known_kind(tmp_path: Path) -> None:
         load_file(tmp_path / "data.xlsx", "y")
     with pytest.raises(DataError, match="`path` must be a file, got "):
         load_file(tmp_path / "absent.csv", "y")
+
+
+@pytest.mark.parametrize(
+    "text", ["a;b;y\n1;0,5;3,5\n2;1,5;4,5\n3;2,5;5,5\n", "a\tb\ty\n1\t0.5\t3.5\n2\t1.5\t4.5\n3\t2.5\t5.5\n"]
+)
+def test_semicolons_with_decimal_commas_and_tabs(tmp_path: Path, text: str) -> None:
+    data = load_file(_write(tmp_path, text), "y", scaling="none")
+    assert (data.feature_names, data.y.tolist()) == (("a", "b"), [3.5, 4.5, 5.5])
+    assert data.x.tolist() == [[1.0, 0.5], [2.0, 1.5], [3.0, 2.5]]
+
+
+@pytest.mark.parametrize("content", [b"no archive at all", b"PK\x03\x04 cut off"])
+def test_a_broken_npz_is_called_so(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "own.npz").write_bytes(content)
+    with pytest.raises(DataError, match=r"own\.npz cannot be read: it is not an npz archive"):
+        load_file(tmp_path / "own.npz", "y")
+
+
+def test_parts_of_a_date_are_a_time(tmp_path: Path) -> None:
+    path = _write(tmp_path, "Year,month,day,hour,a,y\n2024,1,2,5,1,0.5\n2024,1,1,23,2,1.5\n")
+    data = load_file(path, "y", time_column="Year,month,day,hour", scaling="none")
+    assert (data.feature_names, data.y.tolist()) == (("a",), [1.5, 0.5])
+    assert data.time is not None
+    assert np.diff(data.time).tolist() == [6 * 3600]
+    with pytest.raises(DataError, match="`time_column` month,day must be parts of a date"):
+        load_file(path, "y", time_column="month,day")
+
+
+def test_what_is_missing_can_be_kept(tmp_path: Path) -> None:
+    path = _write(tmp_path, "a,b,y\n1,x,0.5\n,y,1.5\ninf,,2.5\n3,x,\n")
+    data = load_file(path, "y", missing="keep", scaling="none")
+    np.testing.assert_array_equal(data.x[:, 0], [1.0, np.nan, np.nan])
+    assert (len(data), data.gaps) == (3, True)
+
+
+def test_own_files_need_no_preparation(tmp_path: Path) -> None:
+    path = _write(
+        tmp_path,
+        "id,empty,when,heat,y\n" + "".join(f"k{i},,2024-01-{31 - i:02},{i},{i}.5\n" for i in range(30)),
+    )
+    path.write_text(path.read_text() + "".join(f"j{i},,2023-01-{i + 1:02},{i},{i}.5\n" for i in range(30)))
+    own = load_own(path, "y")
+    assert (own.time_column, own.left_out) == ("when", ("id", "empty"))
+    assert own.dataset.feature_names == ("heat",)
+    assert own.dataset.time is not None
+    assert (np.diff(own.dataset.time) >= 0).all()

@@ -116,7 +116,9 @@ def is_clock(column: Any) -> bool:
 
 
 def is_feature(column: Any) -> bool:
-    """Whether a column can be a feature: numbers, truth values, or a category."""
+    """Whether a column can be a feature: numbers, truth values, or a category; not if it is empty."""
+    if column.isna().all():
+        return False
     if _is_number(column) or _is_truth(column):
         return True
     return not _is_date(column) and len(_codes(column)[1]) <= MOST_CATEGORIES

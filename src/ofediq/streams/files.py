@@ -37,7 +37,7 @@ def load_file(
     scaling_fit: float = 1.0,
     missing: Literal["error", "drop", "keep"] = "error",
 ) -> Dataset:
-    r"""The samples in a CSV (comma separated, with a header), Parquet or npz file.
+    r"""The samples in a CSV (with a header; commas, semicolons or tabs), Parquet or npz file.
 
     Arguments:
         path: a file that ends in .csv, .csv.gz, .parquet or .npz.

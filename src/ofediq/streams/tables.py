@@ -15,6 +15,7 @@ from ofediq.errors import DataError, extra
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".npz")
 _NAMES_SHOWN = 30
+_SEPARATORS = (";", "\t")
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,24 @@ def read_table(path: str | Path) -> Table:
 def _read_frame(path: Path, kind: str) -> Any:
     pandas = extra("pandas", "sim")
     if kind != ".parquet":
-        return _named(pandas.read_csv(path, low_memory=False))
+        return _named(_read_csv(path))
     frame = pandas.read_parquet(path)
     return _named(frame.reset_index() if frame.index.name is not None else frame)
+
+
+def _read_csv(path: Path) -> Any:
+    """A CSV with commas; else with semicolons or tabs, and the decimal sign that makes more columns numbers."""
+    pandas = extra("pandas", "sim")
+    frame = pandas.read_csv(path, low_memory=False)
+    if len(frame.columns) > 1:
+        return frame
+    for separator in _SEPARATORS:
+        if separator in str(frame.columns[0]):
+            readings = [
+                pandas.read_csv(path, sep=separator, decimal=decimal, low_memory=False) for decimal in ".,"
+            ]
+            return max(readings, key=lambda one: one.select_dtypes("number").shape[1])
+    return frame
 
 
 def _named(frame: Any) -> Any:
@@ -85,6 +101,8 @@ def _named(frame: Any) -> Any:
 
 
 def _read_npz(path: Path) -> Table:
+    if not zipfile.is_zipfile(path) and path.read_bytes()[:6] != np.lib.format.MAGIC_PREFIX:
+        raise DataError(f"{path.name} cannot be read: it is not an npz archive, or only the beginning of one")
     loaded = np.load(path, allow_pickle=False)
     if not isinstance(loaded, np.lib.npyio.NpzFile):
         raise DataError(f"{path.name} holds a single array without a name, not an npz archive")
