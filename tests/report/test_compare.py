@@ -10,9 +10,9 @@ from ofediq.report.figures import (
     bits_panel,
     bound_panel,
     compare,
+    cost_panel,
     looks,
     new_figure,
-    ratio_panel,
     regrets,
     time_panel,
     under_bounds,
@@ -175,21 +175,20 @@ def test_regret_is_drawn_below_that_of_not_learning_and_beside_fedogd(tmp_path: 
         "Above the picture: the theorems' bound, 500 times FedOGD's regret."
     ]
     assert "an estimate" in left.get_title(loc="left")
-    ratios = [np.asarray(line.get_ydata()).tolist() for line in right.get_lines()]
-    assert ratios == [[1.5] * 4, [1.0] * 4]
-    assert {text.get_text() for text in right.texts} == {"OFedAvg +50%", "FedOGD"}
+    costs = [np.asarray(line.get_ydata()).tolist() for line in right.get_lines()]
+    assert costs == [steps.tolist(), [0.0] * 4]
+    assert {text.get_text() for text in right.texts} == {"OFedAvg +4", "FedOGD"}
 
 
 def test_regrets_are_compared_with_the_smallest_where_fedogd_is_missing(tmp_path: Path) -> None:
     _, (axes,) = new_figure()
     curves = {
         "mine": [Measured(np.array([-1.0, 1.0, 2.0]), None)],
-        "yours": [Measured(np.full(3, 20.0), None)],
+        "yours": [Measured(np.full(3, 2e4), None)],
     }
-    ends = ratio_panel(axes, curves)
-    assert [end.text for end in ends] == ["mine", "yours 10 times"]
-    np.testing.assert_equal(np.asarray(axes.get_lines()[1].get_ydata()), [np.nan, 20.0, 10.0])
-    assert axes.get_yscale() == "log"
-    never = {name: [Measured(-np.ones(3), None)] for name in ("mine", "yours")}
-    assert len(regrets(never, path=tmp_path / "regret.png").axes) == 2  # better than w*: nothing to divide by
+    ends = cost_panel(axes, curves)
+    assert [end.text for end in ends] == ["mine", "yours +20 k"]
+    np.testing.assert_equal(np.asarray(axes.get_lines()[1].get_ydata()), [20001.0, 19999.0, 19998.0])
+    never = {name: [Measured(np.full(3, np.nan), None)] for name in ("mine", "yours")}
+    assert len(regrets(never, path=tmp_path / "regret.png").axes) == 2  # nothing to see, and no error
     assert len(regrets({"mine": curves["mine"]}).axes) == 1  # nothing to compare with

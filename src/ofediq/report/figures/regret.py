@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 _ROOM = 3.0  # a bound, or a method, above so many times the regret of not learning is not drawn to its end
-_WIDE = 4.0  # ratios beyond it are drawn on a logarithmic axis
 _DOTS = (0, (1.0, 1.5))
 
 
@@ -51,7 +50,7 @@ def regrets(
     title: str = "",
     estimate: bool = False,
 ) -> Figure:
-    """Draw the regret of each method below that of not learning, and in multiples of one method's; saved to `path`.
+    """Draw the regret of each method below that of not learning, and beside FedOGD's; saved if `path` is given.
 
     Args:
         curves: the regret of each method by its name, one per seed.
@@ -69,7 +68,7 @@ def regrets(
     left.set_title(f"Against {against}", size=LABEL_SIZE, loc="left")
     label_ends(left, ends)
     for axes in right:
-        label_ends(axes, ratio_panel(axes, shown))
+        label_ends(axes, cost_panel(axes, shown))
     return save(figure, path)
 
 
@@ -98,29 +97,24 @@ def regret_panel(axes: Axes, curves: Mapping[str, Sequence[Measured]]) -> list[E
     return ends
 
 
-def ratio_panel(axes: Axes, curves: Mapping[str, Sequence[Measured]]) -> list[End]:
-    """Draw each regret divided by FedOGD's, or by the smallest where that is missing: what saved bits cost.
+def cost_panel(axes: Axes, curves: Mapping[str, Sequence[Measured]]) -> list[End]:
+    """Draw how much each regret lies above FedOGD's, or above the smallest where that is missing.
 
-    Steps at which the divisor is not positive are left out.
+    It is what saved bits cost in loss, whatever the comparator: that drops out.
     """
     last = {name: float(_mean(measured)[-1]) for name, measured in curves.items()}
     base = "FedOGD" if "FedOGD" in last else min(last, key=lambda name: last[name])
-    style_axes(axes, f"In multiples of {base}'s", "step", f"regret so far / {base}'s")
-    ends, chosen, highest = [], looks(curves), 1.0
-    below = _mean(curves[base])
+    style_axes(axes, f"What it cost beside {base}", "step", f"regret so far - {base}'s")
+    axes.yaxis.set_major_formatter(extra("matplotlib.ticker", "report").EngFormatter())
+    ends, chosen, below = [], looks(curves), _mean(curves[base])
     for index, (name, measured) in enumerate(curves.items()):
         values = np.stack([one.curve for one in measured])
         length = min(values.shape[1], len(below))
-        divisor = np.where(below[:length] > 0, below[:length], np.nan)
-        ratios = values[:, :length] / divisor
-        end = float(ratios[:, -1].mean())
-        more = f"{100 * (end - 1):+.2g}%" if end < 2 else f"{end:.3g} times"
-        label = name if name == base or np.isnan(end) else f"{name} {more}"
+        extra_loss = values[:, :length] - below[:length]
+        end = float(extra_loss[:, -1].mean())
+        label = name if name == base else f"{name} {_signed(end)}"
         steps = np.arange(1, length + 1)
-        ends.append(draw_line(axes, steps, ratios, chosen[name], label, first_mark=0.03 * index))
-        highest = max(highest, float(np.nanmax(ratios, initial=1.0)))
-    if highest > _WIDE:
-        axes.set_yscale("log")
+        ends.append(draw_line(axes, steps, extra_loss, chosen[name], label, first_mark=0.03 * index))
     axes.set_xlim(0, max(len(below), 2))
     return ends
 
@@ -184,6 +178,14 @@ def _idle(curves: Mapping[str, Sequence[Measured]]) -> Floats:
     all_of_them = [one.idle for measured in curves.values() for one in measured]
     steps = max(len(one) for one in all_of_them)
     return np.asarray(np.mean([one for one in all_of_them if len(one) == steps], axis=0))
+
+
+def _signed(value: float) -> str:
+    """A number of three digits with its sign, such as +20 k."""
+    if not np.isfinite(value):
+        return "diverged"
+    shown = str(extra("matplotlib.ticker", "report").EngFormatter()(float(f"{value:.3g}")))
+    return shown if value <= 0 else f"+{shown}"
 
 
 def _seeds(curves: Mapping[str, Sequence[Bounded]]) -> str:
