@@ -4,11 +4,31 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Callable
 
 import numpy as np
 
-from ofediq.codec import HEADER_BYTES, Coding, Rotation, decode, encode, quantize, quantize_rotated
-from ofediq.errors import WireError
+from ofediq.codec import (
+    HEADER_BYTES,
+    Coding,
+    Grid,
+    Quantized,
+    Raw,
+    Rotated,
+    Rotation,
+    Scheme,
+    Signs,
+    Sparse,
+    decode,
+    encode,
+    open_frame,
+    pack_frame,
+    quantize,
+    quantize_rotated,
+)
+from ofediq.codec.frame import frame_checksum
+from ofediq.errors import InputError, WireError
+from ofediq.randomness import Address
 
 MAX_DIM = 5000
 """The limit of the receiver under attack."""
@@ -51,6 +71,71 @@ def frames() -> list[bytes]:
     return made
 
 
+SCHEMES: tuple[Scheme, ...] = (
+    Raw(),
+    Quantized(levels=1, blocks=1),
+    Quantized(levels=3, blocks=20, coding="entropy"),
+    Quantized(levels=1, blocks=2, coding="entropy", norm_bits=16),
+    Quantized(levels=2**15, blocks=3, norm_bits=16),
+    Rotated(bits=1),
+    Rotated(bits=4, rotation="nearest", coding="packed", norm_bits=16),
+    Grid(),
+    Signs(),
+    Signs(norm_bits=16),
+    Sparse(keep=0.1),
+    Sparse(keep=1, values=Signs()),
+    Sparse(keep=0.3, values=Quantized(levels=3, blocks=1, coding="entropy", norm_bits=16)),
+    Sparse(keep=0.5, values=Grid()),
+    Sparse(keep=1.0, values=Quantized(levels=1, blocks=1)),
+)
+"""Every scheme, in several settings."""
+
+ADDRESS, STEPS = Address(seed=3, step=70_000, client=4), range(70_000, 70_002)
+
+
+def suits(scheme: Scheme, dim: int) -> bool:
+    """Whether the scheme works for so many coordinates."""
+    try:
+        scheme.check(dim)
+    except InputError:
+        return False
+    return True
+
+
+def live_frames() -> list[tuple[Scheme, int, float | None, bytes]]:
+    """Short frames of every scheme, from one coordinate to thousands: (scheme, dim, signal, frame)."""
+    rng, made = np.random.default_rng(1), []
+    for scheme in SCHEMES:
+        for dim in (1, 2, 20, 300, 4000):
+            signals = (None,) if scheme.signal is None else (0.5, 1e-6)  # the last: a coarser grid of its own
+            for signal in signals if suits(scheme, dim) else ():
+                update = rng.standard_normal(dim) * (np.arange(dim) % 7 < 5)
+                encoded = scheme.encode(update, ADDRESS, signal)
+                made.append((scheme, dim, signal, pack_frame(encoded, ADDRESS.step)))
+    return made
+
+
+def sealed_live(frame: bytes) -> bytes:
+    """The short frame with a checksum that fits."""
+    if len(frame) < 7:
+        return frame
+    return frame[:3] + struct.pack("<I", frame_checksum(ADDRESS.step, frame[0], frame[7:])) + frame[7:]
+
+
+def live_outcome(scheme: Scheme, dim: int, signal: float | None, data: bytes) -> str:
+    """As `outcome`, for a short frame. What is accepted must be a sound update."""
+    try:
+        encoded, step = open_frame(data, STEPS)
+        update = scheme.decode(encoded, dim, ADDRESS, signal)
+    except WireError:
+        return "refused"
+    assert step in STEPS
+    assert update.dtype == np.float32
+    assert update.shape == (dim,)
+    assert np.isfinite(update).all()
+    return "accepted"
+
+
 def sealed(frame: bytes) -> bytes:
     """The frame with a checksum that fits, as an attacker would send it."""
     if len(frame) < HEADER_BYTES:
@@ -59,12 +144,12 @@ def sealed(frame: bytes) -> bytes:
     return head + struct.pack("<I", zlib.crc32(payload, zlib.crc32(head))) + payload
 
 
-def mutated(frame: bytes, rng: np.random.Generator) -> bytes:
+def mutated(frame: bytes, rng: np.random.Generator, seal: Callable[[bytes], bytes] = sealed) -> bytes:
     """`frame` with one to four random changes; three times out of four the checksum fits again."""
     data = bytearray(frame)
     for _ in range(int(rng.integers(1, 5))):
         _change(data, rng)
-    return sealed(bytes(data)) if rng.random() < 0.75 else bytes(data)
+    return seal(bytes(data)) if rng.random() < 0.75 else bytes(data)
 
 
 def outcome(data: bytes) -> str:

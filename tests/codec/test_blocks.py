@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofediq.codec import block_layout
 from ofediq.codec.blocks import tiles
+from ofediq.codec.kit import block_layout
 from ofediq.errors import InputError
 
 

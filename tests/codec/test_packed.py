@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofediq.codec import WireError, packed_payload_bytes
+from ofediq.codec import WireError
+from ofediq.codec.kit import packed_payload_bytes
 from ofediq.codec.packed import pack, packed_symbol_bytes, unpack
 from ofediq.errors import InputError
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ofediq.codec import MAX_NORM, Message, block_layout, quantize
+from ofediq.codec import Message, quantize
+from ofediq.codec.arithmetic import TINY
+from ofediq.codec.kit import MAX_NORM, block_layout
 from ofediq.errors import InputError
 from ofediq.randomness import Key, Purpose, stream_key, uniform
 
@@ -98,7 +100,7 @@ def test_one_block_is_qsgd(levels: int) -> None:
     assert decided.mean() > 0.999
 
 
-@pytest.mark.parametrize("exponent", [-110, -40, -1, 1, 40, 110])
+@pytest.mark.parametrize("exponent", [-70, -40, -1, 1, 40, 110])
 def test_powers_of_two_change_norms_only(exponent: int) -> None:
     values = vector("gaussian", 999)
     plain = quantize(values, levels=5, blocks=10, rng=3)
@@ -130,7 +132,7 @@ def test_a_block_per_coordinate_loses_nothing() -> None:
 
 @pytest.mark.parametrize("blocks", [1, 3, 100])
 @pytest.mark.parametrize("levels", [1, 3, 2**15])
-@pytest.mark.parametrize("size", [3.4e38, 1e38, 1e-37, 1e-44])
+@pytest.mark.parametrize("size", [3.4e38, 1e38, 1e-24])
 def test_extreme_blocks_get_no_norm_of_zero_or_infinity(size: float, levels: int, blocks: int) -> None:
     message = quantize(np.full(100, size), levels=levels, blocks=blocks, rng=0)
     assert (message.norms >= min(size, MAX_NORM) * (1 - 1e-6)).all()
@@ -144,12 +146,12 @@ def test_huge_blocks_are_unbiased_although_their_norm_is_clipped() -> None:
     assert np.abs(mean - 1).max() < SIGMAS * 0.36 / np.sqrt(REPEATS)  # levels of 0.68: deviation at most 0.34
 
 
-def test_a_tiny_norm_that_rounds_to_zero_takes_its_symbols_along() -> None:
-    tiny = np.full(40, 1e-44, np.float32)
-    made = [quantize(tiny, levels=1, blocks=40, rng=seed, norm_bits=16) for seed in range(40)]
-    norms = np.concatenate([message.norms for message in made])
-    symbols = np.concatenate([message.symbols for message in made])
-    assert ((norms == 0) == (symbols == 0)).all()
+@pytest.mark.parametrize("norm_bits", [16, 32])
+def test_tiny_blocks_count_as_zeros(norm_bits: int) -> None:
+    values = np.array([TINY, 0.99 * TINY, 1e-44, -1.0])
+    message = quantize(values, levels=1, blocks=4, rng=0, norm_bits=norm_bits)
+    assert (message.norms > 0).tolist() == [True, False, False, True]
+    assert (message.symbols != 0).tolist() == [True, False, False, True]
 
 
 def test_a_seed_stands_for_the_streams_of_step_and_client() -> None:

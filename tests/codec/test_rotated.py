@@ -7,20 +7,8 @@ import struct
 import numpy as np
 import pytest
 
-from ofediq.codec import (
-    CENTROIDS,
-    DITHER_STEPS,
-    HEADER_BYTES,
-    Message,
-    Rotation,
-    WireError,
-    decode,
-    encode,
-    quantize_rotated,
-    rotated_levels,
-    rotated_symbols,
-    rotated_values,
-)
+from ofediq.codec import HEADER_BYTES, Message, Rotation, WireError, decode, encode, quantize_rotated
+from ofediq.codec.kit import CENTROIDS, DITHER_STEPS, rotated_levels, rotated_symbols, rotated_values
 from ofediq.errors import InputError
 from ofediq.randomness import Purpose, stream_key, uniform
 from ofediq.randomness import words as stream_words
@@ -120,7 +108,7 @@ def test_the_payload_is_the_seed_and_the_payload_of_the_symbols() -> None:
     assert frame[HEADER_BYTES:] == b"\x04\x03\x02\x01" + encode(plain, "packed")[HEADER_BYTES:]
 
 
-@pytest.mark.parametrize("vector", [np.zeros(10), np.full(10, 1e-42), np.full(10, 1e29)])
+@pytest.mark.parametrize("vector", [np.zeros(10), np.full(10, 1e-23), np.full(10, 1e35)])
 @pytest.mark.parametrize("rotation", ROTATED)
 def test_extreme_vectors(vector: np.ndarray, rotation: Rotation) -> None:
     sent = quantize_rotated(vector, bits=4, seed=0, rotation=rotation).dequantize()
@@ -173,8 +161,6 @@ def test_bad_arguments() -> None:
         quantize_rotated([1.0], bits=5, seed=0)
     with pytest.raises(InputError, match="`rotation` must be one of dither, nearest, got 'none'"):
         quantize_rotated([1.0], bits=1, seed=0, rotation="none")
-    with pytest.raises(InputError, match=r"`vector` must have a norm of at most 2\^100"):
-        quantize_rotated([1e31], bits=1, seed=0)
 
 
 def test_levels_are_the_root_of_the_size_over_the_step() -> None:

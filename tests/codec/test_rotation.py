@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from ofediq.codec import rotate_rows, rotate_rows_back, rotation_blocks
+from ofediq.codec.kit import rotate_rows, rotate_rows_back, rotation_blocks
 
 
 def words(shape: tuple[int, ...]) -> np.ndarray:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofediq.codec import WireError
+from ofediq.codec.exact import read_exact, write_exact
 from ofediq.codec.stack import Stack
 from ofediq.codec.tables import frequencies, magnitude_classes, read_table, write_table
 
@@ -40,21 +41,40 @@ def test_symbols_come_back_and_leave_nothing(weights: list[int], count: int, low
     symbols = rng.integers(lowest, lowest + len(weights), count, np.int32)
     more = rng.integers(0, 256, 10, np.uint8)
     stack = Stack()
-    stack.push(symbols, table, lowest)
+    stack.push(symbols, table, lowest, first=True)
     stack.push_bytes(more)
     received = Stack(stack.to_bytes())
     np.testing.assert_array_equal(received.pop_bytes(10), more)
-    np.testing.assert_array_equal(received.pop(count, table, lowest), symbols)
-    assert received.is_empty
+    np.testing.assert_array_equal(received.pop(count, table, lowest, last=True), symbols)
+
+
+@given(WEIGHTS, st.integers(1, 64), st.integers(0, 2**32 - 1))
+def test_the_bottom_of_a_stack_takes_the_information_and_a_byte(
+    weights: list[int], count: int, seed: int
+) -> None:
+    made = frequencies(np.array(weights, np.int64))
+    symbols = np.random.default_rng(seed).choice(len(weights), count, p=made / made.sum()).astype(np.int32)
+    data = write_exact(symbols, made)
+    np.testing.assert_array_equal(read_exact(data, count, made), symbols)
+    assert 8 * len(data) <= np.log2(2**24 / made[symbols]).sum() + 9
+
+
+@given(st.binary(max_size=30), st.integers(1, 20))
+def test_any_bottom_is_read_or_refused(data: bytes, count: int) -> None:
+    made = frequencies(np.array([5, 1, 2]))
+    try:
+        symbols = read_exact(data, count, made)
+    except WireError:
+        return
+    assert write_exact(symbols, made) == data
 
 
 def test_the_padding_of_the_last_group_is_checked() -> None:
     weights, stack = np.array([0, 5, 1]), Stack()
-    stack.push(
-        np.full(202, 2, np.int32), weights
-    )  # 201 symbols in pairs would be padded with the likeliest, 1
+    # 201 symbols in pairs would be padded with the likeliest, 1.
+    stack.push(np.full(202, 2, np.int32), weights, first=True)
     with pytest.raises(WireError, match="padding"):
-        Stack(stack.to_bytes()).pop(201, weights)
+        Stack(stack.to_bytes()).pop(201, weights, last=True)
 
 
 @pytest.mark.parametrize("shares", [(0.9, 0.05, 0.05), (0.5, 0.2, 0.2, 0.05, 0.05), tuple([1 / 27] * 27)])

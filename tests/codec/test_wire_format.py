@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from bisect import bisect_right
+from fractions import Fraction
 from itertools import accumulate
 
 import numpy as np
@@ -76,16 +78,32 @@ class Reader:
         self.words = list(struct.unpack(f"<{len(padded) // 4}I", padded))
         self.state = 0
 
-    def symbol(self, sums: list[int]) -> int:
-        """The next symbol; `sums` are the running sums of the frequencies, from 0 to 2^24."""
+    def fill(self) -> None:
         while self.state < 2**32 and self.words:
             self.state = self.state << 32 | self.words.pop()
+
+    def symbol(self, sums: list[int]) -> int:
+        """The next symbol; `sums` are the running sums of the frequencies, from 0 to 2^24."""
+        self.fill()
         point = self.state % 2**24
         symbol = bisect_right(sums, point) - 1
         self.state = (sums[symbol + 1] - sums[symbol]) * (self.state >> 24) + point - sums[symbol]
         return symbol
 
-    def symbols(self, weights: list[int], count: int) -> list[int]:
+    def bottom(self, sums: list[int], count: int) -> list[int]:
+        """What is left, as a fraction."""
+        self.fill()
+        left = b"".join(struct.pack("<I", word) for word in self.words) + self.state.to_bytes(8, "little")
+        fraction = Fraction(int.from_bytes(left.rstrip(b"\0"), "big"), 256 ** len(left.rstrip(b"\0")))
+        self.words, self.state = [], 0
+        made = []
+        for _ in range(count):
+            made.append(bisect_right(sums, fraction * 2**24) - 1)
+            low, high = sums[made[-1]], sums[made[-1] + 1]
+            fraction = (fraction * 2**24 - low) / (high - low)
+        return made
+
+    def symbols(self, weights: list[int], count: int, last: bool = False) -> list[int]:
         size, group = len(weights), 1
         if size == 1 or count == 0:
             return [0] * count
@@ -95,45 +113,63 @@ class Reader:
         for _ in range(group - 1):
             joint = [one * other >> 24 for one in joint for other in single]
         made = joint if group == 1 else frequencies(joint)
-        sums = [0, *accumulate(made)]
-        steps = [self.symbol(sums) for _ in range(-(-count // group))]
+        sums, total = [0, *accumulate(made)], -(-count // group)
+        below = min(64, total) if last and count <= 2048 else 0
+        steps = [self.symbol(sums) for _ in range(total - below)]
+        steps += self.bottom(sums, below) if below else []
         return [step // size ** (group - 1 - row) % size for row in range(group) for step in steps][:count]
 
 
+def density(code: int) -> int:
+    return 0 if code == 0 else (8 + code % 8) << code // 8
+
+
 def read_table(data: bytes) -> list[int]:
-    return [0 if code == 0 else (8 + code % 8) << code // 8 for code in data[1 : 2 + data[0]]]
+    return [density(code) for code in data[1 : 2 + data[0]]]
+
+
+FIRSTS = [*range(32), *(2**k + i * 2 ** (k - 3) for k in range(5, 16) for i in range(8)), 2**16]
+
+
+def read_model(data: bytes, levels: int) -> tuple[list[int], bytes]:
+    """The weights of magnitudes 0, 1, ..., and what follows."""
+    bounds = [
+        (first, min(beyond, levels + 1)) for first, beyond in itertools.pairwise(FIRSTS) if first <= levels
+    ]
+    if data[0] < 128:
+        table, rest = read_table(data), data[2 + data[0] :]
+    else:
+        i, j = divmod(data[0] - 128, 8)
+        first = 255 - 8 * (0, 1, 2, 3, 4, 6, 8, 11)[j]
+        codes = [first - (16 * (low + high - 1) >> i) for low, high in bounds]
+        table = [density(255)] + [density(code) for code in codes[1:] if code >= max(1, first - 192)]
+        rest = data[1:]
+    return [
+        weight for weight, (low, high) in zip(table, bounds, strict=False) for _ in range(low, high)
+    ], rest
 
 
 def read_entropy(
     data: bytes, dim: int, levels: int, blocks: int, width: int
 ) -> tuple[list[int], list[float]]:
-    norm_table = read_table(data[1:])
-    rest = data[2 + len(norm_table) :]
-    table = read_table(rest)
-    firsts = [*range(32), *(2**k + i * 2 ** (k - 3) for k in range(5, 16) for i in range(8)), 2**16]
-    weights = [
-        weight
-        for weight, first, beyond in zip(table, firsts, firsts[1:], strict=False)
-        for _ in range(first, min(beyond, levels + 1))
-    ]
-    top = len(weights) - 1
-    reader = Reader(rest[1 + len(table) :])
-    classes = reader.symbols(norm_table, blocks)
+    if not data:
+        return [0] * dim, [0.0] * blocks
+    norm_table = read_table(data[1:]) if blocks >= 8 else []
+    weights, rest = read_model(data[2 + len(norm_table) :] if blocks >= 8 else data, levels)
+    reader, plain = Reader(rest), [*range(0, 2**24 + 1, 2**16)]
     norms = []
+    classes = reader.symbols(norm_table, blocks) if blocks >= 8 else []
     for each in classes:
-        others = (
-            bytes(reader.symbol([*range(0, 2**24 + 1, 2**16)]) for _ in range(width - 1))
-            if each
-            else bytes(width - 1)
-        )
+        others = bytes(reader.symbol(plain) for _ in range(width - 1)) if each else bytes(width - 1)
         norms.append(norm(others + bytes([data[0] + each - 1 if each else 0])))
+    if blocks < 8:
+        norms = [norm(bytes(reader.symbol(plain) for _ in range(width))) for _ in range(blocks)]
     sizes = [dim // blocks + (block < dim % blocks) for block in range(blocks)]
-    live = sum(size for size, each in zip(sizes, classes, strict=True) if each)
-    coded = iter(reader.symbols(weights[:0:-1] + weights, live))
+    live = sum(size for size, each in zip(sizes, norms, strict=True) if each)
+    coded = iter(reader.symbols(weights[:0:-1] + weights, live, last=True))
+    top = len(weights) - 1
     symbols = [
-        next(coded) - top if each else 0
-        for size, each in zip(sizes, classes, strict=True)
-        for _ in range(size)
+        next(coded) - top if each else 0 for size, each in zip(sizes, norms, strict=True) for _ in range(size)
     ]
     assert (reader.state, reader.words) == (0, [])
     return symbols, norms

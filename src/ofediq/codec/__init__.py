@@ -1,80 +1,97 @@
 """One update <-> bytes. NumPy and constriction only: this part runs on a small device, without JAX.
 
-    vector --quantize--> Message --encode--> bytes --decode--> Message --dequantize--> vector
+Both sides know the scheme; a message is a payload in a short frame:
 
 >>> import numpy as np
+>>> from ofediq.randomness import Address
 >>> update = np.random.default_rng(1).standard_normal(1000)
+>>> scheme, address = Quantized(levels=3, blocks=20, coding="entropy"), Address(seed=0, step=12, client=5)
+>>> data = pack_frame(scheme.encode(update, address), step=12)
+>>> encoded, step = open_frame(data, range(12, 13))
+>>> received = scheme.decode(encoded, 1000, address)
+>>> 8 * len(encoded.payload) < scheme.formula_bits(1000), len(data) - len(encoded.payload) <= FRAME_BYTES
+(True, True)
+
+A `Message` describes itself, for files:
+
+    vector --quantize--> Message --encode--> bytes --decode--> Message --dequantize--> vector
+
 >>> message = quantize(update, levels=3, blocks=20, rng=0, step=12, client=5)
->>> frame = encode(message, "entropy")
->>> received = decode(frame, max_dim=1000)
->>> bool((received.dequantize() == message.dequantize()).all())
+>>> bool((decode(encode(message)).dequantize() == received).all())
 True
->>> 8 * (len(frame) - HEADER_BYTES) < 32 * 20 + 1000 * (1 + np.log2(3 + 1))
-np.True_
+
+The parts that authors of schemes build with are in `ofediq.codec.kit`.
 """
 
-from ofediq.codec.arithmetic import (
+from ofediq.codec.frame import FRAME_BYTES, open_frame, pack_frame
+from ofediq.codec.kit import (
     MAX_LEVELS,
     MAX_NORM,
-    block_norms,
-    short_norms,
-    signed_symbols,
-    stochastic_levels,
-    symbol_values,
-)
-from ofediq.codec.blocks import Run, block_layout
-from ofediq.codec.draws import Rng
-from ofediq.codec.message import Message
-from ofediq.codec.norms import norm_classes
-from ofediq.codec.packed import packed_payload_bytes
-from ofediq.codec.quantizer import quantize, quantize_rotated
-from ofediq.codec.rotated import (
-    CENTROIDS,
-    DITHER_STEPS,
     ROTATIONS,
-    Rotation,
+    block_layout,
+    block_norms,
+    class_bits,
+    packed_payload_bytes,
+    payload_bits,
     rotated_levels,
     rotated_symbols,
     rotated_values,
+    rotation_blocks,
+    signed_symbols,
+    symbol_values,
 )
-from ofediq.codec.rotation import rotate_rows, rotate_rows_back, rotation_blocks
-from ofediq.codec.sizes import class_bits, entropy_bits, payload_bits
+from ofediq.codec.message import Message
+from ofediq.codec.quantizer import quantize, quantize_rotated
+from ofediq.codec.rotated import Rotation
+from ofediq.codec.schemes import (
+    Encoded,
+    Grid,
+    Quantized,
+    Raw,
+    Rotated,
+    Scheme,
+    Signs,
+    Sparse,
+    SymbolCoding,
+)
 from ofediq.codec.wire import DEFAULT_MAX_DIM, HEADER_BYTES, Coding, decode, encode
 from ofediq.errors import WireError
 
 __all__ = [
-    "CENTROIDS",
     "DEFAULT_MAX_DIM",
-    "DITHER_STEPS",
+    "FRAME_BYTES",
     "HEADER_BYTES",
     "MAX_LEVELS",
     "MAX_NORM",
     "ROTATIONS",
     "Coding",
+    "Encoded",
+    "Grid",
     "Message",
-    "Rng",
+    "Quantized",
+    "Raw",
+    "Rotated",
     "Rotation",
-    "Run",
+    "Scheme",
+    "Signs",
+    "Sparse",
+    "SymbolCoding",
     "WireError",
     "block_layout",
     "block_norms",
     "class_bits",
     "decode",
     "encode",
-    "entropy_bits",
-    "norm_classes",
+    "open_frame",
+    "pack_frame",
     "packed_payload_bytes",
     "payload_bits",
     "quantize",
     "quantize_rotated",
-    "rotate_rows",
-    "rotate_rows_back",
     "rotated_levels",
     "rotated_symbols",
     "rotated_values",
     "rotation_blocks",
-    "short_norms",
     "signed_symbols",
-    "stochastic_levels",
     "symbol_values",
 ]

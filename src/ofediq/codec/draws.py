@@ -1,4 +1,4 @@
-"""Where the quantiser's uniform draws come from."""
+"""Where the quantisers' uniform draws come from."""
 
 from __future__ import annotations
 
@@ -7,32 +7,35 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ofediq.codec.message import Vector
+from ofediq.arrays import Array, namespace
 from ofediq.errors import InputError
 from ofediq.randomness import Key, Purpose, stream_key, uniform
 
 Rng: TypeAlias = np.random.Generator | Key | int
 """A NumPy generator; an addressable stream; or the seed of a run, which stands for one stream per purpose."""
 
-Source: TypeAlias = Callable[[int, int], Vector]
-"""Draws from (first index, how many). A generator ignores the index and goes on where it stopped."""
+Source: TypeAlias = Callable[[int, int], Array]
+"""Draws from (first index, how many), a row for each client. A generator ignores the index and goes on."""
+
+
+def stream_draws(key: Key) -> Source:
+    """The draws of the stream `key`, or of one stream for each client: coordinate i at index i.
+
+    >>> stream_draws(stream_key(0, 1, np.arange(2), Purpose.ROUND))(4, 3).shape
+    (2, 3)
+    """
+    columns = Key(key.first[..., None], key.second[..., None])
+    xp = namespace(columns.first)
+    return lambda start, count: uniform(columns, xp.arange(start, start + count, dtype=np.uint32))
 
 
 def level_draws(rng: Rng, step: int, client: int) -> Source:
-    """Draws for rounding coordinates: coordinate i at index i.
-
-    >>> level_draws(0, step=1, client=2)(4, 3).shape
-    (3,)
-    """
+    """Draws for rounding coordinates."""
     return _source(rng, Purpose.ROUND, step, client)
 
 
 def norm_draws(rng: Rng, norm_rng: Key | None, step: int, client: int) -> Source:
-    """Draws for rounding norms: block j at index j. A stream of level draws cannot serve, it is used up.
-
-    >>> norm_draws(0, None, step=1, client=2)(0, 2).shape
-    (2,)
-    """
+    """Draws for rounding norms: block j at index j. A stream of level draws cannot serve, it is used up."""
     if isinstance(rng, Key):
         if norm_rng is None:
             raise InputError("`norm_rng` must be given when `rng` is a stream and `norm_bits` is 16")
@@ -42,18 +45,12 @@ def norm_draws(rng: Rng, norm_rng: Key | None, step: int, client: int) -> Source
 
 def _source(rng: Rng, purpose: Purpose, step: int, client: int) -> Source:
     if isinstance(rng, np.random.Generator):
-        return lambda start, count: rng.random(count, np.float32)
+        return lambda start, count: rng.random(count, np.float32)[None]
     if isinstance(rng, Key):
         key = Key(*(np.asarray(word, np.uint32).reshape(-1) for word in rng))
         if key.first.size != 1 or key.second.size != 1:
             raise InputError(f"`rng` must be the key of one stream, got {key.first.size} streams")
-    elif isinstance(rng, bool) or not hasattr(rng, "__index__"):
+        return stream_draws(key)
+    if isinstance(rng, bool) or not hasattr(rng, "__index__"):
         raise InputError(f"`rng` must be a numpy Generator, a randomness.Key or an integer seed, got {rng!r}")
-    else:
-        key = stream_key(rng.__index__(), step, client, purpose)
-
-    def addressed(start: int, count: int) -> Vector:
-        drawn: Vector = uniform(key, np.arange(start, start + count, dtype=np.uint32))
-        return drawn
-
-    return addressed
+    return stream_draws(stream_key(rng.__index__(), step, client, purpose))

@@ -1,9 +1,10 @@
 """Symbols and norms, entropy-coded with models fitted to the message.
 
-    payload = lowest top byte of a nonzero norm | table of norm classes | table of magnitude classes | stack
+    payload = [lowest top byte of a nonzero norm | table of norm classes |] model of magnitudes | stack
 
-The stack holds, in the order in which they are read: for each block its class, 0 for norm 0 and else the norm's top
-byte above the lowest; the other bytes of the nonzero norms; the symbols of the coordinates in nonzero blocks. Stack
+The stack holds, in the order in which they are read: the norms; the symbols of the coordinates in nonzero blocks.
+With fewer than eight blocks norms are plain bytes. With more, for each block comes its class, 0 for norm 0 and else
+the norm's top byte above the lowest, then the other bytes of the nonzero norms. No payload stands for zeros. Stack
 and symbols determine each other, so a receiver notices any left-over. A table with one class needs no code at all.
 """
 
@@ -13,28 +14,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ofediq.codec.blocks import TILE, block_layout
-from ofediq.codec.message import Message, Symbols, Vector
-from ofediq.codec.norms import Bytes, norm_bytes, norms_from_bytes
+from ofediq.codec.message import Symbols, Vector
+from ofediq.codec.norms import norm_bytes, norms_from_bytes
 from ofediq.codec.stack import Stack
-from ofediq.codec.tables import Ints, magnitude_classes, read_table, signed_widths, write_table
+from ofediq.codec.tables import Ints, magnitude_classes, read_model, read_table, write_model, write_table
 from ofediq.errors import WireError
+
+PLAIN_NORMS = 8
+"""With fewer blocks than this a table of norm classes costs more than it saves."""
 
 _MOST_NORM_CLASSES = 256
 _FEW_LEVELS = 10  # up to here comparing bytes is faster than counting
 
 
-def encode_entropy(message: Message) -> bytes:
-    """The entropy-coded payload of a quantised message."""
-    norms = norm_bytes(message.norms, message.norm_bits)
-    live = message.norms > 0
-    lowest, norm_table, classes = _model_norms(norms[:, -1], live)
-    symbols = message.symbols if live.all() else message.symbols[_coordinates(live, message.dim)]
-    symbol_table, top = _model_symbols(symbols, message.levels)
-    stack = Stack()
-    stack.push(symbols, _read_symbol_weights(symbol_table, 0, message.levels)[0], -top)
-    stack.push_bytes(norms[live, :-1].reshape(-1))
-    stack.push(classes, read_table(norm_table, 0, _MOST_NORM_CLASSES)[0])
-    return bytes([lowest]) + norm_table + symbol_table + stack.to_bytes()
+def encode_entropy(symbols: Symbols, norms: Vector, levels: int, norm_bits: int) -> bytes:
+    """The entropy-coded payload of one quantised vector."""
+    live = norms > 0
+    if not live.any():
+        return b""
+    rows, stack = norm_bytes(norms, norm_bits), Stack()
+    coded = symbols if live.all() else symbols[_coordinates(live, symbols.size)]
+    model = push_symbols(stack, coded, levels)
+    if norms.size < PLAIN_NORMS:
+        stack.push_bytes(rows.reshape(-1))
+        return model + stack.to_bytes()
+    lowest = int(rows[live, -1].min())
+    classes = np.where(live, rows[:, -1].astype(np.int32) - np.int32(lowest - 1), np.int32(0))
+    counts = np.bincount(classes)
+    table = write_table(counts, np.ones_like(counts))
+    stack.push_bytes(rows[live, :-1].reshape(-1))
+    stack.push(classes, read_table(table, 0, _MOST_NORM_CLASSES)[0])
+    return bytes([lowest]) + table + model + stack.to_bytes()
 
 
 def decode_entropy(
@@ -45,46 +55,50 @@ def decode_entropy(
     Raises:
         WireError: the payload is not what `encode_entropy` can produce for these parameters.
     """
-    norm_weights, middle = read_table(payload, 1, _MOST_NORM_CLASSES)
-    if payload[0] + norm_weights.size - 2 > 255:
-        raise WireError("entropy table: a norm class lies beyond the last one")
-    weights, start = _read_symbol_weights(payload, middle, levels)
+    if not payload:
+        return np.zeros(dim, np.int32), np.zeros(blocks, np.float32)
+    width, start = norm_bits // 8, 0
+    if blocks >= PLAIN_NORMS:
+        norm_weights, start = read_table(payload, 1, _MOST_NORM_CLASSES)
+        if payload[0] + norm_weights.size - 2 > 255:
+            raise WireError("entropy table: a norm class lies beyond the last one")
+    weights, start = read_model(payload, start, levels)
     stack = Stack(payload[start:])
-    classes = stack.pop(blocks, norm_weights)
-    live = classes > 0
-    width = norm_bits // 8
-    rows = np.zeros((blocks, width), np.uint8)
-    rows[live, -1] = payload[0] + classes[live] - 1
-    rows[live, :-1] = stack.pop_bytes(int(live.sum()) * (width - 1)).reshape(-1, width - 1)
-    norms = norms_from_bytes(rows, norm_bits)
-    if not (norms != 0)[live].all():
-        raise WireError("norms: a block of norm 0 is announced as nonzero")
-    top = weights.size // 2
+    if blocks < PLAIN_NORMS:
+        norms = norms_from_bytes(stack.pop_bytes(blocks * width).reshape(blocks, width), norm_bits)
+        live = norms != 0
+    else:
+        classes = stack.pop(blocks, norm_weights)
+        live = classes > 0
+        rows = np.zeros((blocks, width), np.uint8)
+        rows[live, -1] = payload[0] + classes[live] - 1
+        rows[live, :-1] = stack.pop_bytes(int(live.sum()) * (width - 1)).reshape(-1, width - 1)
+        norms = norms_from_bytes(rows, norm_bits)
+        if not (norms != 0)[live].all():
+            raise WireError("norms: a block of norm 0 is announced as nonzero")
+    if not live.any():
+        raise WireError("entropy code: zeros have no payload")
     if live.all():
-        symbols = stack.pop(dim, weights, -top)
+        symbols = pop_symbols(stack, dim, weights)
     else:
         symbols, inside = np.zeros(dim, np.int32), _coordinates(live, dim)
-        symbols[inside] = stack.pop(int(inside.sum()), weights, -top)
-    if not stack.is_empty:
-        raise WireError("entropy code: bytes are left over")
+        symbols[inside] = pop_symbols(stack, int(inside.sum()), weights)
     return symbols, norms
 
 
-def _model_norms(tops: Bytes, live: NDArray[np.bool_]) -> tuple[int, bytes, Symbols]:
-    """The lowest top byte of a nonzero norm, the table of classes, and each block's class."""
-    lowest = int(tops[live].min()) if live.any() else 0
-    classes = np.where(live, tops.astype(np.int32) - np.int32(lowest - 1), np.int32(0))
-    counts = np.bincount(classes)
-    return lowest, write_table(counts, np.ones_like(counts)), classes
-
-
-def _model_symbols(symbols: Symbols, levels: int) -> tuple[bytes, int]:
-    """The table of magnitudes, and the largest magnitude that it covers."""
-    firsts, widths = magnitude_classes(levels)
+def push_symbols(stack: Stack, symbols: Symbols, levels: int) -> bytes:
+    """Push symbols from -s to s with the model that fits them best, and return that model's bytes."""
+    firsts, _ = magnitude_classes(levels)
     counts = np.add.reduceat(_magnitude_counts(symbols, levels), firsts)
-    used = int(counts.nonzero()[0].max(initial=0)) + 1
-    table = write_table(counts[:used], signed_widths(widths)[:used])
-    return table, int(firsts[used - 1] + widths[used - 1] - 1)
+    model = write_model(counts, levels)
+    weights, _ = read_model(model, 0, levels)
+    stack.push(symbols, weights, -(weights.size // 2), first=True)
+    return model
+
+
+def pop_symbols(stack: Stack, count: int, weights: Ints) -> Symbols:
+    """The inverse of `push_symbols`, which came first, with the weights that `read_model` gives."""
+    return stack.pop(count, weights, -(weights.size // 2), last=True)
 
 
 def _magnitude_counts(symbols: Symbols, levels: int) -> Ints:
@@ -97,14 +111,6 @@ def _magnitude_counts(symbols: Symbols, levels: int) -> Ints:
     for start in range(0, symbols.size, TILE):
         total += np.bincount(np.abs(symbols[start : start + TILE]), minlength=levels + 1)
     return total
-
-
-def _read_symbol_weights(data: bytes, start: int, levels: int) -> tuple[Ints, int]:
-    """A weight for each symbol from -top to top, and where the table ends."""
-    widths = magnitude_classes(levels)[1]
-    densities, stop = read_table(data, start, widths.size)
-    magnitudes = np.repeat(densities, widths[: densities.size])
-    return np.concatenate([magnitudes[:0:-1], magnitudes]), stop
 
 
 def _coordinates(live: NDArray[np.bool_], dim: int) -> NDArray[np.bool_]:

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ofediq.codec.arithmetic import MAX_LEVELS, MAX_NORM, SHORT_NORM_SHIFT, symbol_values
-from ofediq.codec.blocks import MAX_DIM, Run, block_layout
-from ofediq.codec.rotated import CENTROID_LEVELS, MAX_ROTATED_NORM, ROTATIONS, Rotation, rotated_values
+from ofediq.codec.arithmetic import MAX_LEVELS, MAX_NORM, SHORT_NORM_SHIFT
+from ofediq.codec.blocks import MAX_DIM, block_layout
+from ofediq.codec.rotated import CENTROID_LEVELS, MAX_ROTATED_NORM, ROTATIONS, Rotation
 from ofediq.codec.rotation import rotation_blocks
+from ofediq.codec.values import block_values, rotated_block_values
 from ofediq.errors import InputError, require, require_choice, require_integer
-from ofediq.randomness import Purpose, stream_key, uniform, words
+from ofediq.randomness import Address
 
 Vector = NDArray[np.float32]
 Symbols = NDArray[np.int32]
@@ -91,12 +92,12 @@ class Message:
         self._freeze("norms", sizes[1], "float32")
         self._freeze("values", sizes[2], "float32")
         if self.is_raw:
-            _check_finite("values", self.values)
+            check_finite("values", self.values)
         else:
-            _check_norms(self.norms, self.norm_bits)
+            check_norms(self.norms, self.norm_bits)
             if self.rotation != "none" and self.norms.max() > MAX_ROTATED_NORM:
                 raise InputError(f"`norms` must be at most {MAX_ROTATED_NORM:.7g}, got {self.norms.max()}")
-            self._check_symbols()
+            check_symbols(self.symbols, self.norms, self.levels)
 
     @property
     def is_raw(self) -> bool:
@@ -107,15 +108,14 @@ class Message:
         """The float32 vector that this message stands for: a new array, the same at sender and receiver."""
         if self.is_raw:
             return self.values.copy()
-        vector = np.empty(self.dim, np.float32)
-        for run in block_layout(self.dim, self.blocks):
-            rows, column = run.rows(self.symbols), run.column(self.norms)
-            if self.rotation == "none":
-                run.rows(vector)[...] = symbol_values(rows, column, self.levels)
-            else:
-                bits, draws = rotation_draws(self.seed, self.step, self.client, run)
-                run.rows(vector)[...] = rotated_values(rows, column, bits, draws, self.levels, self.rotation)
-        return vector
+        symbols, norms = self.symbols[None], self.norms[None]
+        if self.rotation == "none":
+            rows = block_values(symbols, norms, self.levels)
+        else:
+            address = Address(self.seed, self.step, self.client)
+            rows = rotated_block_values(symbols, norms, address, self.levels, self.rotation)
+        values: Vector = rows[0]
+        return values
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Message):
@@ -149,17 +149,6 @@ class Message:
                 self.levels in CENTROID_LEVELS, "levels", f"must be one of {CENTROID_LEVELS}", self.levels
             )
 
-    def _check_symbols(self) -> None:
-        low, high = int(self.symbols.min()), int(self.symbols.max())
-        rule = f"must lie in [-{self.levels}, {self.levels}]"
-        require(-self.levels <= low, "symbols", rule, low)
-        require(high <= self.levels, "symbols", rule, high)
-        if self.norms.all():
-            return
-        for run in block_layout(self.dim, self.blocks):
-            if run.rows(self.symbols)[run.column(self.norms)[:, 0] == 0].any():
-                raise InputError("`symbols` must be 0 in a block of norm 0")
-
 
 def as_vector(vector: Any, name: str = "vector") -> Vector:
     """`vector` as a one-dimensional, non-empty, finite float32 array, or `InputError`.
@@ -179,17 +168,8 @@ def as_vector(vector: Any, name: str = "vector") -> Vector:
     require(array.size <= MAX_DIM, name, f"must have at most {MAX_DIM} coordinates", array.size)
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused below
         values = array.astype(np.float32, copy=False)
-    _check_finite(name, values)
+    check_finite(name, values)
     return values
-
-
-def rotation_draws(seed: int, step: int, client: int, run: Run) -> tuple[NDArray[np.uint32], Vector]:
-    """The random bits of a run's rotation and the draws of its dither, one block per row; coordinate i at index i."""
-    index = np.arange(run.start, run.start + run.blocks * run.size, dtype=np.uint32)
-    bits: NDArray[np.uint32] = words(stream_key(seed, step, client, Purpose.ROTATE), index)
-    draws: Vector = uniform(stream_key(seed, step, client, Purpose.ROUND), index)
-    shape = run.blocks, run.size
-    return bits.reshape(shape), draws.reshape(shape)
 
 
 def require_norm_bits(norm_bits: int) -> None:
@@ -197,14 +177,16 @@ def require_norm_bits(norm_bits: int) -> None:
     require(norm_bits in (16, 32), "norm_bits", "must be 16 or 32", norm_bits)
 
 
-def _check_finite(name: str, values: Vector) -> None:
+def check_finite(name: str, values: Vector) -> None:
+    """Raise `InputError` unless all values are finite."""
     finite = np.isfinite(values)
     if not finite.all():
         index = int(finite.argmin())
         raise InputError(f"`{name}` must be finite in float32, got {values[index]} at index {index}")
 
 
-def _check_norms(norms: Vector, norm_bits: int) -> None:
+def check_norms(norms: Vector, norm_bits: int) -> None:
+    """Raise `InputError` unless all norms are from 0 to `MAX_NORM` and have so many bits."""
     # As integers, floats >= 0 keep their order; a sign bit, an infinity and a NaN all lie above the largest norm.
     patterns = norms.view(np.uint32)
     if patterns.max() > _MAX_PATTERN:
@@ -212,3 +194,16 @@ def _check_norms(norms: Vector, norm_bits: int) -> None:
         raise InputError(f"`norms` must lie in [0, {MAX_NORM:.7g}], got {norms[index]} at index {index}")
     if norm_bits == 16 and (patterns & np.uint32(2**SHORT_NORM_SHIFT - 1)).any():
         raise InputError("`norms` must have 16 significant bits when `norm_bits` is 16")
+
+
+def check_symbols(symbols: Symbols, norms: Vector, levels: int) -> None:
+    """Raise `InputError` unless all symbols are from -s to s, and 0 in blocks of norm 0."""
+    low, high = int(symbols.min()), int(symbols.max())
+    rule = f"must lie in [-{levels}, {levels}]"
+    require(-levels <= low, "symbols", rule, low)
+    require(high <= levels, "symbols", rule, high)
+    if norms.all():
+        return
+    for run in block_layout(symbols.size, norms.size):
+        if run.rows(symbols)[run.column(norms)[:, 0] == 0].any():
+            raise InputError("`symbols` must be 0 in a block of norm 0")

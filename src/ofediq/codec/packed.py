@@ -102,6 +102,15 @@ def packed_payload_bytes(dim: int, levels: int, blocks: int, norm_bits: int = 32
     return blocks * norm_bits // 8 + packed_symbol_bytes(dim, levels)
 
 
+def fixed_bytes(dim: int, levels: int, blocks: int, norm_bits: int = 32) -> int:
+    """Size of the payload when nothing is modelled: packed symbols and norms, or float32 values if those are shorter.
+
+    >>> fixed_bytes(10, levels=1, blocks=1), fixed_bytes(10, levels=1, blocks=10)
+    (5, 40)
+    """
+    return min(packed_payload_bytes(dim, levels, blocks, norm_bits), 4 * dim)
+
+
 def pack(symbols: Symbols, levels: int) -> tuple[bytes, int]:
     """The symbols as `packed_symbol_bytes` bytes and the tail.
 

@@ -1,4 +1,4 @@
-"""Quantisers, a vector in, a `Message` out: the (s, b)-stochastic one of Definition 2, and rotated ones."""
+"""Quantisers: the (s, b)-stochastic one of Definition 2, and rotated ones; many vectors at once, or one `Message`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,69 @@ from typing import Any
 
 import numpy as np
 
+from ofediq.arrays import Array, namespace
 from ofediq.codec.arithmetic import MAX_LEVELS, block_norms, short_norms, signed_symbols
-from ofediq.codec.blocks import block_layout, tiles
-from ofediq.codec.draws import Rng, level_draws, norm_draws
-from ofediq.codec.message import Message, Vector, as_vector, require_norm_bits, rotation_draws
-from ofediq.codec.rotated import ROTATIONS, Rotation, rotated_levels, rotated_symbols
+from ofediq.codec.blocks import TILE, block_layout, tiles
+from ofediq.codec.draws import Rng, Source, level_draws, norm_draws
+from ofediq.codec.message import Message, as_vector, require_norm_bits
+from ofediq.codec.rotated import MAX_ROTATED_NORM, ROTATIONS, Rotation, rotated_levels, rotated_symbols
 from ofediq.codec.rotation import rotation_blocks
-from ofediq.errors import require, require_choice, require_integer
-from ofediq.randomness import Key
+from ofediq.codec.values import rotation_draws
+from ofediq.errors import require_choice, require_integer
+from ofediq.randomness import Address, Key
 
-_SAFE_EXPONENT = 100  # between 2^-100 and 2^100 `levels / norm` stays inside float32
+
+def block_symbols(
+    updates: Array, draws: Source, levels: int, blocks: int, short: Source | None = None
+) -> tuple[Array, Array]:
+    """Symbols [n, D] and norms [n, b] of the (s, b) quantiser for many updates [n, D], in NumPy or JAX.
+
+    Args:
+        updates: float32.
+        draws: for rounding coordinates.
+        levels: s.
+        blocks: b.
+        short: draws for rounding norms to 16 bits; None leaves them as they are.
+
+    >>> from ofediq.codec.draws import stream_draws
+    >>> from ofediq.randomness import Purpose, stream_key
+    >>> draws = stream_draws(stream_key(0, 1, np.arange(2), Purpose.ROUND))
+    >>> block_symbols(np.array([[3.0, 0.0, -4.0], [0.0, 0.0, 1.0]], np.float32), draws, 5, 1)
+    (array([[ 3,  0, -4], [ 0,  0,  5]], dtype=int32), array([[5.], [1.]], dtype=float32))
+    """
+    runs = block_layout(updates.shape[-1], blocks)
+    if isinstance(updates, np.ndarray):  # in pieces that stay in the cache
+        symbols, norms = np.empty(updates.shape, np.int32), np.empty((len(updates), blocks), np.float32)
+        for run in runs:
+            run.column(norms)[...] = block_norms(run.rows(updates))
+        for tile in tiles(runs, max(1, TILE // len(updates))):
+            rows = tile.rows(updates)
+            drawn = draws(tile.start, tile.blocks * tile.size).reshape(rows.shape)
+            tile.rows(symbols)[...] = signed_symbols(rows, tile.column(norms), drawn, levels)
+    else:
+        parts = []
+        for run in runs:
+            rows = run.rows(updates)
+            column = block_norms(rows)
+            drawn = draws(run.start, run.blocks * run.size).reshape(rows.shape)
+            signed = signed_symbols(rows, column, drawn, levels)
+            parts.append((signed.reshape(len(updates), -1), column[..., 0]))
+        symbols, norms = (namespace(updates).concatenate(part, axis=1) for part in zip(*parts, strict=True))
+    return symbols, norms if short is None else short_norms(norms, short(0, blocks))
+
+
+def rotated_blocks(
+    updates: Array, address: Address, levels: int, rotation: Rotation, short: Source | None = None
+) -> tuple[Array, Array]:
+    """Symbols [n, D] and norms [n, b] of a rotated quantiser for many updates [n, D], in NumPy or JAX."""
+    xp, parts = namespace(updates), []
+    for run in block_layout(updates.shape[-1], rotation_blocks(updates.shape[-1])):
+        rows = run.rows(updates)
+        column = xp.minimum(block_norms(rows), np.float32(MAX_ROTATED_NORM))
+        signed, scales = rotated_symbols(rows, column, *rotation_draws(address, run), levels, rotation)
+        parts.append((signed.reshape(len(updates), -1), scales[..., 0]))
+    symbols, norms = (xp.concatenate(part, axis=1) for part in zip(*parts, strict=True))
+    return symbols, norms if short is None else short_norms(norms, short(0, norms.shape[-1]))
 
 
 def quantize(
@@ -34,9 +87,8 @@ def quantize(
         Q(u)_i = ||u_I|| sign(u_i) m_i / s,   E m_i = s |u_i| / ||u_I||     for i in block I
 
     The mean of the result is `vector` up to float32 rounding (each probability is exact to 2^-24), its variance
-    E||Q(u) - u||^2 is at most min(c/s^2, sqrt(c)/s) ||u||^2 with c = ceil(D/b). A nonzero block never gets norm 0
-    or infinity: norms above 3.4e38 are clipped there, which does no harm. Only where the norm is below
-    s * 1.2e-38 do the values fall on the coarse grid of float32's subnormal numbers.
+    E||Q(u) - u||^2 is at most min(c/s^2, sqrt(c)/s) ||u||^2 with c = ceil(D/b). Norms above 3.4e38 are clipped there,
+    which does no harm; blocks of nothing above 8e-25 count as zeros.
 
     Args:
         vector: D real numbers, finite in float32.
@@ -61,24 +113,11 @@ def quantize(
     require_norm_bits(norm_bits)
     step = require_integer("step", step, 0, 2**64 - 1)
     client = require_integer("client", client, 0, 2**32 - 1)
-    draws = level_draws(rng, step, client)
-    runs = block_layout(values.size, blocks)
-    symbols, norms = np.empty(values.size, np.int32), np.empty(blocks, np.float32)
-    for run in runs:
-        run.column(norms)[...] = block_norms(run.rows(values))
-    wild = bool((np.abs(np.frexp(norms)[1]) >= _SAFE_EXPONENT).any())
-    for tile in tiles(runs):
-        rows, column = tile.rows(values), tile.column(norms)
-        if wild:
-            rows, column = _tame(rows, column)
-        drawn = draws(tile.start, rows.size).reshape(rows.shape)
-        tile.rows(symbols)[...] = signed_symbols(rows, column, drawn, levels)
-    if norm_bits == 16:
-        norms = short_norms(norms, norm_draws(rng, norm_rng, step, client)(0, blocks))
-        if not norms.all():  # a norm below 4.6e-41 can round to 0, and then nothing is left to send
-            for run in runs:
-                run.rows(symbols)[...] *= run.column(norms) > 0
-    return Message(values.size, levels, blocks, symbols, norms, norm_bits=norm_bits, step=step, client=client)
+    short = norm_draws(rng, norm_rng, step, client) if norm_bits == 16 else None
+    symbols, norms = block_symbols(values[None], level_draws(rng, step, client), levels, blocks, short)
+    return Message(
+        values.size, levels, blocks, symbols[0], norms[0], norm_bits=norm_bits, step=step, client=client
+    )
 
 
 def quantize_rotated(
@@ -92,7 +131,7 @@ def quantize_rotated(
     Its error is 0.57 at 1 bit.
 
     Args:
-        vector: D real numbers, finite in float32, with blocks of norm at most 2^100.
+        vector: D real numbers, finite in float32; blocks with norms beyond 2^120 are cut there.
         bits: 1 to 4: bits per coordinate of the entropy-coded symbols of a Gaussian vector.
         seed: rotation and dither are drawn from (seed, step, client); the message carries it, modulo 2^32.
         rotation: `dither` or `nearest`.
@@ -110,34 +149,7 @@ def quantize_rotated(
     client = require_integer("client", client, 0, 2**32 - 1)
     seed = require_integer("seed", seed, -(2**63), 2**64 - 1) % 2**32
     blocks = rotation_blocks(values.size)
-    runs = block_layout(values.size, blocks)
-    levels = rotated_levels(runs[0].size, bits, rotation)
-    symbols, norms = np.empty(values.size, np.int32), np.empty(blocks, np.float32)
-    for run in runs:
-        rows = run.rows(values)
-        column = block_norms(rows)
-        require(
-            float(column.max()) <= 2.0**_SAFE_EXPONENT, "vector", "must have a norm of at most 2^100", "more"
-        )
-        exponents = np.frexp(column)[1]
-        drawn = rotation_draws(seed, step, client, run)
-        signed, scales = rotated_symbols(*_tame(rows, column), *drawn, levels, rotation)
-        run.rows(symbols)[...] = signed
-        run.column(norms)[...] = np.ldexp(scales, exponents)
-    return Message(
-        values.size,
-        levels,
-        blocks,
-        symbols,
-        norms,
-        step=step,
-        client=client,
-        rotation=rotation,
-        seed=seed,
-    )
-
-
-def _tame(rows: Vector, norms: Vector) -> tuple[Vector, Vector]:
-    """Multiply each block by the power of two that brings its norm near 1. Symbols do not change."""
-    exponents = np.frexp(norms)[1]
-    return np.ldexp(rows, -exponents), np.ldexp(norms, -exponents)
+    levels = rotated_levels(-(-values.size // blocks), bits, rotation)
+    symbols, norms = rotated_blocks(values[None], Address(seed, step, client), levels, rotation)
+    shape = values.size, levels, blocks
+    return Message(*shape, symbols[0], norms[0], step=step, client=client, rotation=rotation, seed=seed)

@@ -1,67 +1,25 @@
-"""How many bits an entropy-coded message takes, from histograms alone: for simulators that encode nothing."""
+"""How many bits an entropy-coded payload takes, from histograms alone: for simulators that encode nothing."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ofediq.arrays import Array, namespace
 from ofediq.codec.blocks import block_layout
-from ofediq.codec.message import require_norm_bits
+from ofediq.codec.entropy import PLAIN_NORMS
 from ofediq.codec.norms import norm_classes
-from ofediq.codec.packed import packed_payload_bytes
-from ofediq.codec.tables import Floats, Ints, magnitude_classes, signed_widths
-from ofediq.errors import InputError
+from ofediq.codec.packed import fixed_bytes
+from ofediq.codec.stack import SHORT
+from ofediq.codec.tables import Ints, book_bits, magnitude_classes, signed_widths
 
-
-def entropy_bits(
-    counts: ArrayLike, blocks: ArrayLike, norm_bits: int = 32, norm_counts: ArrayLike | None = None
-) -> Floats:
-    """Bits of the payload that `encode(..., "entropy")` makes, to within 1 % for thousands of coordinates.
-
-        sum_j n_j log2(n w_j / n_j)  over classes j of w_j symbols  +  8 bits per class  +  the norms
-
-    `encode` sends the packed form when that is smaller, so the bits on the wire are the minimum of this and
-    `8 * packed_payload_bytes(...)`.
-
-    Args:
-        counts: number of coordinates with magnitude 0, 1, ..., s, in blocks whose norm is not 0. Leading axes are
-            messages.
-        blocks: b, for each message or for all.
-        norm_bits: 16 or 32.
-        norm_counts: number of norms in each of the 256 `norm_classes`. Without it each norm counts `norm_bits`, an
-            upper bound: the code saves about 5 bits per norm.
-
-    >>> round(float(entropy_bits([900, 100], blocks=1)))  # 469 + 100 signs + a norm + two tables of 24 bits
-    649
-    """
-    require_norm_bits(norm_bits)
-    magnitudes = _histogram("counts", counts)
-    levels = magnitudes.shape[-1] - 1
-    if levels < 1:
-        raise InputError("`counts` must have at least two entries, for magnitudes 0 and 1, got one")
-    firsts, widths = magnitude_classes(levels)
-    classes = np.add.reduceat(magnitudes, firsts, axis=-1)
-    symbols = _symbol_bits(classes, widths)
-    if norm_counts is None:
-        return np.asarray(symbols + norm_bits * np.asarray(blocks) + 24)
-    norms = _histogram("norm_counts", norm_counts)
-    if norms.shape[-1] != 256:
-        raise InputError(f"`norm_counts` must have 256 entries, got {norms.shape[-1]}")
-    return np.asarray(symbols + _norm_bits(norms, norm_bits))
-
-
-def _histogram(name: str, counts: ArrayLike) -> Floats:
-    histogram = np.asarray(counts, np.float64)
-    if histogram.ndim == 0 or not (histogram >= 0).all():
-        raise InputError(f"`{name}` must be a histogram of counts >= 0, got {counts!r}")
-    return histogram
+_START_BITS = np.float32(20)  # what a stack wastes at its bottom when there are more than `SHORT` symbols
 
 
 def payload_bits(symbols: Array, norms: Array, levels: int, norm_bits: int = 32) -> Array:
-    """Bits of the payloads that `encode(..., "entropy")` makes of many messages, without encoding them.
+    """Bits of the entropy-coded payloads of many quantised vectors, without encoding them.
 
-    The ideal code length, to within 1 % of the bytes for thousands of coordinates; NumPy or JAX arrays.
+    The ideal code length, to within 1 % of the bytes for thousands of coordinates; NumPy or JAX arrays. Where the
+    payload of fixed size is not larger, that one is sent and counted; a vector of zeros costs nothing.
 
     Args:
         symbols: [n, dim] integers from -s to s.
@@ -71,12 +29,11 @@ def payload_bits(symbols: Array, norms: Array, levels: int, norm_bits: int = 32)
 
     >>> symbols = np.tile(np.array([0, 0, 1, 0, -1], np.int32), (1, 1000))
     >>> float(payload_bits(symbols, np.ones((1, 10), np.float32), levels=1)[0])  # 0.97 + 0.4 bits each, and norms
-    7150.7...
+    7168.0
     """
     xp = namespace(symbols)
     dim, blocks = symbols.shape[-1], norms.shape[-1]
-    widths = magnitude_classes(levels)[1]
-    counts = _rows_of_counts(_class_of(abs(symbols)), len(widths))
+    counts = class_counts(symbols, levels)
     sizes = np.concatenate([np.full(run.blocks, run.size) for run in block_layout(dim, blocks)])
     dead = ((norms == 0) * xp.asarray(sizes)).sum(-1)  # zeros of empty blocks are not coded
     counts = xp.concatenate([counts[..., :1] - dead[..., None], counts[..., 1:]], axis=-1).astype(np.float32)
@@ -84,23 +41,41 @@ def payload_bits(symbols: Array, norms: Array, levels: int, norm_bits: int = 32)
 
 
 def class_bits(counts: Array, norms: Array, dim: int, levels: int, norm_bits: int = 32) -> Array:
-    """As `payload_bits`, from how often each class of magnitudes occurs in each message.
+    """As `payload_bits`, from how often each class of magnitudes occurs in nonzero blocks, [n, classes] float32."""
+    bits = symbol_bits(counts, levels) + _norm_bits(norms, norm_bits)
+    return whole_bytes(bits, fixed_bytes(dim, levels, norms.shape[-1], norm_bits), (norms > 0).any(-1))
+
+
+def symbol_bits(counts: Array, levels: int) -> Array:
+    """Bits of the symbols and their model, from how often each class of magnitudes occurs in each message.
 
     Args:
-        counts: [n, classes] float32, see `tables.magnitude_classes`; empty blocks are not counted.
-        norms: [n, blocks] float32.
-        dim: D.
+        counts: [n, classes] float32, see `class_counts`.
         levels: s.
-        norm_bits: 16 or 32.
 
-    >>> counts = np.array([[900.0, 100.0]], np.float32)
-    >>> float(class_bits(counts, np.ones((1, 1), np.float32), 1000, levels=1)[0])
-    648.9...
+    >>> float(symbol_bits(np.array([[900.0, 100.0]], np.float32), levels=1)[0])  # 469, 100 signs, a table or a byte
+    577...
     """
-    norm_counts = _rows_of_counts(norm_classes(norms, norm_bits), 256).astype(np.float32)
-    bits = _symbol_bits(counts, magnitude_classes(levels)[1]) + _norm_bits(norm_counts, norm_bits)
-    packed = 8 * packed_payload_bytes(dim, levels, norms.shape[-1], norm_bits)
-    return namespace(counts).minimum(bits, np.float32(packed))
+    xp = namespace(counts)
+    table = _ideal_bits(counts, signed_widths(magnitude_classes(levels)[1])) + 8 * (1 + _span(counts, 0))
+    known = (counts @ xp.asarray(book_bits(levels))).min(-1) + 8
+    return xp.minimum(table, known) + _START_BITS * (counts.sum(-1) > SHORT)
+
+
+def whole_bytes(bits: Array, fixed: Array, live: Array) -> Array:
+    """`bits` in whole bytes, at most those of the payload of `fixed` bytes; 0 for messages that are not `live`."""
+    xp = namespace(bits)
+    most = xp.minimum(8 * xp.ceil(bits / 8), 8 * fixed)
+    return xp.where(live, most, 0).astype(np.float32)
+
+
+def class_counts(symbols: Array, levels: int) -> Array:
+    """How often each class of magnitudes occurs in each row, [n, dim] -> [n, classes]; see `magnitude_classes`.
+
+    >>> class_counts(np.array([[0, -2, 2, 3]], np.int32), levels=3)
+    array([[1, 0, 2, 1]])
+    """
+    return _rows_of_counts(_class_of(abs(symbols)), magnitude_classes(levels)[1].size)
 
 
 def _class_of(magnitudes: Array) -> Array:
@@ -120,18 +95,16 @@ def _rows_of_counts(classes: Array, count: int) -> Array:
     return np.bincount((rows * count + classes).reshape(-1), minlength=len(rows) * count).reshape(-1, count)
 
 
-def _symbol_bits(classes: Array, widths: Ints) -> Array:
-    return _ideal_bits(classes, signed_widths(widths)) + 8 * (1 + _span(classes, 0))
-
-
-def _norm_bits(counts: Array, norm_bits: int) -> Array:
+def _norm_bits(norms: Array, norm_bits: int) -> Array:
+    if norms.shape[-1] < PLAIN_NORMS:
+        return np.float32(norms.shape[-1] * norm_bits)
+    counts = _rows_of_counts(norm_classes(norms, norm_bits), 256).astype(np.float32)
     nonzero = counts[..., 1:]
-    return (
-        _ideal_bits(counts, np.ones(256)) + (norm_bits - 8) * nonzero.sum(-1) + 8 * (3 + _span(nonzero, None))
-    )
+    ideal = _ideal_bits(counts, np.ones(256, np.int64)) + (norm_bits - 8) * nonzero.sum(-1)
+    return ideal + 8 * (3 + _span(nonzero, None))
 
 
-def _ideal_bits(counts: Array, widths: Ints | Floats) -> Array:
+def _ideal_bits(counts: Array, widths: Ints) -> Array:
     xp = namespace(counts)
     total = counts.sum(-1)[..., None]
     share = xp.where(counts > 0, total * widths.astype(np.float32) / xp.maximum(counts, 1), 1)

@@ -1,4 +1,4 @@
-"""A stack of symbols in few bits: asymmetric numeral systems, by constriction.
+"""A stack of symbols in few bits: asymmetric numeral systems, by constriction; short ones begin with `exact`.
 
 Symbols with the same model are coded several at a time, as one symbol of the product alphabet, which takes the
 coder fewer steps. Frequencies of the product are products of integers, normalised again, so that every machine gets
@@ -14,12 +14,17 @@ import constriction
 import numpy as np
 from numpy.typing import NDArray
 
+from ofediq.codec.exact import read_exact, write_exact
 from ofediq.codec.message import Symbols
 from ofediq.codec.tables import PRECISION, Ints, frequencies
 from ofediq.errors import WireError
 
 _MOST_SYMBOLS = 1024  # of a product alphabet: larger ones cost the coder more than they save
+_BOTTOM = 64  # steps at the bottom of a short stack
 _LEAST_USE = 16  # as many steps for each symbol of a product alphabet, or its table costs more than it saves
+
+SHORT = 2048
+"""Up to so many symbols, the last steps of the code are written by `exact`."""
 
 
 class Stack:
@@ -27,21 +32,23 @@ class Stack:
 
     >>> weights = np.array([5, 2, 1])
     >>> stack = Stack()
-    >>> stack.push(np.array([0, 1, 0, 0, 2], np.int32), weights)
+    >>> stack.push(np.array([0, 1, 0, 0, 2], np.int32), weights, first=True)
     >>> received = Stack(stack.to_bytes())
-    >>> received.pop(5, weights), received.is_empty
-    (array([0, 1, 0, 0, 2], dtype=int32), True)
+    >>> received.pop(5, weights, last=True)
+    array([0, 1, 0, 0, 2], dtype=int32)
     """
 
     def __init__(self, coded: bytes = b"") -> None:
         # The coder refuses a last word of 0. `to_bytes` leaves no last byte of 0, so refuse that instead.
         if coded.endswith(b"\0"):
             raise WireError("entropy code: the last byte is 0")
-        padded = coded + bytes(-len(coded) % 4)
-        self._coder = constriction.stream.stack.AnsCoder(np.frombuffer(padded, "<u4").astype(np.uint32))
+        self._coder = _coder(coded)
 
-    def push(self, symbols: Symbols, weights: Ints, lowest: int = 0) -> None:
-        """Push symbols from `lowest` to `lowest` + len(weights) - 1 that are as frequent as `weights` says."""
+    def push(self, symbols: Symbols, weights: Ints, lowest: int = 0, first: bool = False) -> None:
+        """Push symbols from `lowest` to `lowest` + len(weights) - 1 that are as frequent as `weights` says.
+
+        `first` puts them at the bottom of an empty stack in fewer bits; `pop` must know that they are the last.
+        """
         if symbols.size == 0 or weights.size == 1:
             return
         group = _group(symbols.size, weights.size)
@@ -54,19 +61,31 @@ class Stack:
         for row in rows[1:]:
             joint *= np.int32(weights.size)
             joint += row
-        self._coder.encode_reverse(joint, _model(weights, group))
+        joint_weights = _joint(weights, group)
+        if first and symbols.size <= SHORT:
+            self._coder = _coder(write_exact(joint[-_BOTTOM:], joint_weights))
+            joint = joint[:-_BOTTOM]
+        self._coder.encode_reverse(joint, _model(joint_weights))
 
-    def pop(self, count: int, weights: Ints, lowest: int = 0) -> Symbols:
-        """The inverse of `push`. Any bytes give symbols of the alphabet.
+    def pop(self, count: int, weights: Ints, lowest: int = 0, last: bool = False) -> Symbols:
+        """The inverse of `push`; `last` for what was pushed as the first. Any bytes give symbols of the alphabet.
 
         Raises:
-            WireError: the padding of the last group is not what `push` wrote.
+            WireError: the padding of the last group is not what `push` wrote, or something is left of the last one.
         """
         if count == 0 or weights.size == 1:
+            if last:
+                self.require_empty()
             return np.full(count, lowest, np.int32)
         group = _group(count, weights.size)
         steps = -(-count // group)
-        joint: Symbols = self._coder.decode(_model(weights, group), steps)
+        joint_weights = _joint(weights, group)
+        bottom = min(steps, _BOTTOM) if last and count <= SHORT else 0
+        joint: Symbols = self._coder.decode(_model(joint_weights), steps - bottom)
+        if bottom:
+            joint = np.concatenate([joint, read_exact(self.to_bytes(), bottom, joint_weights)])
+        elif last:
+            self.require_empty()
         rows = np.empty((group, steps), np.int32)
         for row in rows[:0:-1]:
             quotient = joint // np.int32(weights.size)
@@ -92,10 +111,10 @@ class Stack:
         popped: Symbols = self._coder.decode(_any_byte(), count)
         return popped.astype(np.uint8)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is left: the last `pop` has used up every bit."""
-        return bool(self._coder.is_empty())
+    def require_empty(self) -> None:
+        """Raise `WireError` unless every bit is used up."""
+        if not self._coder.is_empty():
+            raise WireError("entropy code: bytes are left over")
 
     def to_bytes(self) -> bytes:
         """The code: little-endian words without zeros at the end."""
@@ -111,20 +130,28 @@ def _group(count: int, alphabet: int) -> int:
     return group
 
 
+def _coder(coded: bytes) -> Any:
+    padded = coded + bytes(-len(coded) % 4)
+    return constriction.stream.stack.AnsCoder(np.frombuffer(padded, "<u4").astype(np.uint32))
+
+
 @lru_cache(maxsize=1)
 def _any_byte() -> Any:
-    return _model(np.ones(256, np.int64), 1)
+    return _model(frequencies(np.ones(256, np.int64)))
 
 
-def _model(weights: Ints, group: int) -> Any:
-    """The coder's model for groups of symbols.
+def _joint(weights: Ints, group: int) -> Ints:
+    """The frequencies of groups of symbols."""
+    joint = single = frequencies(weights)
+    for _ in range(group - 1):
+        joint = (joint[:, None] * single >> PRECISION).reshape(-1)
+    return frequencies(joint) if group > 1 else joint
+
+
+def _model(joint: Ints) -> Any:
+    """The coder's model.
 
     The coder gives each symbol 1/2^24 and shares the rest in proportion to floats. With integers that already add
     up to the rest its scale factor is 1.0, so nothing is rounded and no machine can differ.
     """
-    joint = single = frequencies(weights)
-    for _ in range(group - 1):
-        joint = (joint[:, None] * single >> PRECISION).reshape(-1)
-    if group > 1:
-        joint = frequencies(joint)
     return constriction.stream.model.Categorical((joint - 1).astype(np.float64), perfect=False)

@@ -1,4 +1,4 @@
-"""Models of symbols that travel with the message: a byte per class, and integer frequencies made from them.
+"""Models of symbols that travel with the message: a table of a byte per class, or one byte that names a known table.
 
 A table states how dense each class is, as a float of 8 bits: 0, or (8 + mantissa) * 2^exponent with 3 bits of
 mantissa and 5 of exponent. Rounding costs about 0.0005 bits per symbol. The receiver turns the densities into
@@ -6,6 +6,9 @@ frequencies that add up to 2^24, in integers only, so that every machine gets th
 
 Magnitudes below 32 have a class each. Above, an octave has eight classes, and inside a class all magnitudes are
 equally likely: any smooth distribution is followed closely, and 113 bytes describe the largest one.
+
+Short messages cannot pay for a table. The book has 120 of them, for symbols that fall off by half every h
+magnitudes, h from 1/4 to 2^12, with zeros 1 to 2^11 times as dense as the others would have it.
 """
 
 from __future__ import annotations
@@ -28,6 +31,13 @@ _MIDPOINTS: Floats = (_DENSITIES[1:] + _DENSITIES[:-1]) / 2
 _EDGES: Ints = np.array(
     [*range(32), *(mantissa << e for e in range(2, 12) for mantissa in range(8, 16)), 2**15]
 )
+
+_HALVINGS = 15  # h = 1/4, 1/2, ..., 2^12
+_ZERO_OCTAVES = (0, 1, 2, 3, 4, 6, 8, 11)
+_BOOK_SIZE = _HALVINGS * len(_ZERO_OCTAVES)
+_BOOK_FIRST = 128  # lengths of tables end at 113
+_DEPTH = 24  # octaves after which the tables of the book end
+_NEVER = np.float32(1e6)  # bits of a symbol that a table does not have
 
 
 @lru_cache(maxsize=64)
@@ -97,3 +107,65 @@ def frequencies(weights: Ints) -> Ints:
     shares: Ints = weights * spare // weights.sum()
     shares[weights.argmax()] += spare - shares.sum()
     return shares + 1
+
+
+@lru_cache(maxsize=64)
+def book(levels: int) -> Ints:
+    """The densities of the known tables, [120, classes]; 0 behind the end of a table.
+
+    >>> book(3)[17]  # half as dense every magnitude, and zeros twice as dense as that
+    array([32212254720,  8053063680,  4026531840,  2013265920])
+    """
+    firsts, widths = magnitude_classes(levels)
+    middles = 2 * firsts + widths - 1  # twice the middle of each class
+    codes = np.zeros((_BOOK_SIZE, firsts.size), np.int64)
+    for entry in range(_BOOK_SIZE):
+        halving, octaves = divmod(entry, len(_ZERO_OCTAVES))
+        first = 255 - 8 * _ZERO_OCTAVES[octaves]
+        codes[entry] = first - (16 * middles >> halving)
+        codes[entry, codes[entry] < max(1, first - 8 * _DEPTH)] = 0
+    codes[:, 0] = 255
+    return _DENSITIES[codes]
+
+
+@lru_cache(maxsize=64)
+def book_bits(levels: int) -> NDArray[np.float32]:
+    """Bits of one symbol of each class, sign included, with each table of the book: [classes, 120]."""
+    densities = book(levels)
+    total = (densities * signed_widths(magnitude_classes(levels)[1])).sum(1, keepdims=True)
+    bits = np.where(densities > 0, np.log2(total / np.maximum(densities, 1)), _NEVER)
+    return np.ascontiguousarray(bits.T.astype(np.float32))
+
+
+def write_model(counts: Ints, levels: int) -> bytes:
+    """A table for classes with these counts, or the best one of the book where that is shorter, code included.
+
+    >>> len(write_model(np.array([7, 2, 0, 1]), 3)), len(write_model(np.array([7000, 2100, 0, 100]), 3))
+    (1, 5)
+    """
+    used = int(counts.nonzero()[0].max(initial=0)) + 1
+    widths = signed_widths(magnitude_classes(levels)[1])[:used]
+    shares = counts[:used] / max(1, counts.sum())
+    ideal = counts[:used] @ np.log2(widths / np.where(shares > 0, shares, widths))
+    known = counts.astype(np.float32) @ book_bits(levels)
+    if known.min() <= ideal + 8 * used:
+        return bytes([_BOOK_FIRST + int(known.argmin())])
+    return write_table(counts[:used], widths)
+
+
+def read_model(data: bytes, start: int, levels: int) -> tuple[Ints, int]:
+    """A weight for each symbol from -top to top, and where the model ends.
+
+    Raises:
+        WireError: as `read_table`, and for a table that is not in the book.
+    """
+    widths = magnitude_classes(levels)[1]
+    if start < len(data) and data[start] >= _BOOK_FIRST:
+        if data[start] >= _BOOK_FIRST + _BOOK_SIZE:
+            raise WireError("entropy table: not in the book")
+        densities, stop = book(levels)[data[start] - _BOOK_FIRST], start + 1
+        densities = densities[: int(densities.nonzero()[0][-1]) + 1]
+    else:
+        densities, stop = read_table(data, start, widths.size)
+    magnitudes = np.repeat(densities, widths[: densities.size])
+    return np.concatenate([magnitudes[:0:-1], magnitudes]), stop

@@ -1,4 +1,4 @@
-"""A message <-> bytes: a header of 32 bytes, then the payload. Version 1; `docs/wire-format.md` has every byte."""
+"""A message <-> bytes: a header of 32 bytes, then the payload. Version 2; `docs/wire-format.md` has every byte."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEFAULT_MAX_DIM = 2**24
 """What `decode` accepts unless the receiver states another limit."""
 
 _MAGIC = b"OQ"
-_VERSION = 1
+_VERSION = 2
 _SHORT_NORMS = 0x10  # added to the coding when norms have 16 bits
 _FIELDS = struct.Struct("<2sBBHBBIIQI")
 _CHECKSUM = struct.Struct("<I")
@@ -75,7 +75,7 @@ def encode(message: Message, coding: Coding = "entropy") -> bytes:
     require(not message.is_raw, "coding", "must be raw for a message that is not quantised", coding)
     size = packed_payload_bytes(message.dim, message.levels, message.blocks, message.norm_bits)
     if coding == "entropy":
-        payload = encode_entropy(message)
+        payload = encode_entropy(message.symbols, message.norms, message.levels, message.norm_bits)
         if len(payload) < size:
             return _frame(message, "entropy", 0, payload)
     packed, tail = pack(message.symbols, message.levels)

@@ -20,6 +20,7 @@ from ofediq.codec import (
     Coding,
     Message,
     block_layout,
+    block_norms,
     packed_payload_bytes,
     payload_bits,
     signed_symbols,
@@ -118,7 +119,7 @@ class Quantize:
         values, symbols, norms = [], [], []
         for run in block_layout(dim, self.blocks):
             rows = run.rows(updates)
-            column = xp.sqrt((rows * rows) @ xp.ones((run.size, 1), np.float32))
+            column = block_norms(rows)
             signed = signed_symbols(rows, column, run.rows(draws), self.levels)
             values.append(symbol_values(signed, column, self.levels).reshape(clients, -1))
             symbols.append(signed.reshape(clients, -1))

@@ -14,6 +14,7 @@ from ofediq.codec import (
     Message,
     Rotation,
     block_layout,
+    block_norms,
     payload_bits,
     quantize_rotated,
     rotated_levels,
@@ -64,7 +65,7 @@ class Rotate:
         values, symbols, norms = [], [], []
         for run in runs:
             rows, drawn = run.rows(updates), (run.rows(random_bits), run.rows(draws))
-            column = xp.sqrt((rows * rows) @ xp.ones((run.size, 1), np.float32))
+            column = block_norms(rows)
             signed, scales = rotated_symbols(rows, column, *drawn, levels, self.rotation)
             sent = rotated_values(signed, scales, *drawn, levels, self.rotation)
             values.append(sent.reshape(clients, -1))

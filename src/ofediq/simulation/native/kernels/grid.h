@@ -14,6 +14,36 @@ struct steering {
     int32_t *counts;             /* [clients][CLASSES], out: how often each class of magnitudes occurs */
 };
 
+#define HALF (LANES / 2)
+typedef double double_vec __attribute__((vector_size(8 * HALF)));
+typedef float half_vec __attribute__((vector_size(4 * HALF)));
+typedef int32_t half_ivec __attribute__((vector_size(4 * HALF)));
+typedef int32_t loose_half __attribute__((vector_size(4 * HALF), aligned(4), may_alias));
+
+INLINE double_vec squares(const float *from, half_ivec mask) {
+    half_vec value = (half_vec)(mask & (half_ivec)*(const loose_half *)from);
+    double_vec wide = __builtin_convertvector(value, double_vec);
+    return wide * wide;
+}
+
+/* For norms that decide who sends, in double precision: one rounding in the end. `block` has a vector of room. */
+INLINE double sum_of_squares(const float *block, int64_t size) {
+    half_ivec lanes, all = {0};
+    for (int lane = 0; lane < HALF; lane++) lanes[lane] = lane;
+    double_vec even = {0}, odd = {0};
+    int64_t at = 0;
+    for (; at + LANES <= size; at += LANES) {
+        even += squares(block + at, ~all);
+        odd += squares(block + at + HALF, ~all);
+    }
+    even += squares(block + at, (half_ivec)(lanes < (int32_t)(size - at)));
+    odd += squares(block + at + HALF, (half_ivec)(lanes < (int32_t)(size - at - HALF)));
+    even += odd;
+    double total = 0;
+    for (int lane = 0; lane < HALF; lane++) total += even[lane];
+    return total;
+}
+
 /* NormProportional.probabilities. */
 INLINE float probability(const struct steering *g, float norm) {
     if (!(norm > 0)) return 0;
@@ -44,12 +74,14 @@ INLINE float largest(const float *update, int64_t dim) {
 }
 
 /* total += what the server decodes from `update`, which is zero past its end, on the grid; counts its symbols. An
- * update beyond the largest symbol gets a coarser grid of its own, as in methods.Grid. */
+ * update beyond the largest symbol gets a coarser grid of its own, as in codec/schemes/grid.py. */
 static void add_on_grid(const struct steering *g, const float *update, int64_t dim, const uint32_t key[2], float *total,
                         int32_t *counts) {
     float norm = (float)GRID_LEVELS * g->signal, most = largest(update, dim);
-    if (most > norm) norm = most;
-    vec scale = spread((float)GRID_LEVELS / (norm == 0 ? 1.0f : norm));
+    if (norm > MAX_NORM) norm = MAX_NORM;
+    if (most > norm) norm = most > MAX_NORM ? MAX_NORM : most;
+    if (norm < TINY) return; /* codec/schemes/grid.py: zeros */
+    vec scale = spread((float)GRID_LEVELS / norm);
     vec unit = spread(norm * (float)(1.0 / GRID_LEVELS)), levels = spread((float)GRID_LEVELS);
     uvec index;
     for (uint32_t lane = 0; lane < LANES; lane++) index[lane] = lane;

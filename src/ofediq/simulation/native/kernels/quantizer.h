@@ -6,7 +6,8 @@
 
 #include "vectors.h"
 
-#define MAX_NORM 0x1.ffffep127 /* codec/arithmetic.py: 2^128 (1 - 2^-20) */
+#define MAX_NORM 0x1.ffffep127f /* codec/arithmetic.py: 2^128 (1 - 2^-20) */
+#define TINY 0x1p-80f
 
 struct quantizer {
     int64_t dim, blocks;
@@ -38,53 +39,108 @@ static void round_key(uint32_t seed, uint32_t step, uint32_t client, uint32_t ke
     key[1] = mix(mix(client ^ 0xC2B2AE35u) + right);
 }
 
-#define HALF (LANES / 2)
-typedef double double_vec __attribute__((vector_size(8 * HALF)));
-typedef float half_vec __attribute__((vector_size(4 * HALF)));
-typedef float loose_half __attribute__((vector_size(4 * HALF), aligned(4), may_alias));
-typedef int32_t half_ivec __attribute__((vector_size(4 * HALF)));
-
-INLINE double_vec squares(const float *from, half_ivec mask) {
-    half_vec value = (half_vec)(mask & (half_ivec)(half_vec)*(const loose_half *)from);
-    double_vec wide = __builtin_convertvector(value, double_vec);
-    return wide * wide;
+INLINE float from_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
 }
 
-/* In double precision: one rounding in the end, no overflow. `block` has a vector of room. */
-INLINE double sum_of_squares(const float *block, int64_t size) {
-    half_ivec lanes, all = {0};
-    for (int lane = 0; lane < HALF; lane++) lanes[lane] = lane;
-    double_vec even = {0}, odd = {0};
-    int64_t at = 0;
-    for (; at + LANES <= size; at += LANES) {
-        even += squares(block + at, ~all);
-        odd += squares(block + at + HALF, ~all);
-    }
-    even += squares(block + at, (half_ivec)(lanes < (int32_t)(size - at)));
-    odd += squares(block + at + HALF, (half_ivec)(lanes < (int32_t)(size - at - HALF)));
-    even += odd;
-    double total = 0;
-    for (int lane = 0; lane < HALF; lane++) total += even[lane];
+/* What codec/arithmetic.py, block_norms, needs of a block: largest size and, in units that follow from it, the sum of
+ * squares of whole numbers, which no order of adding can change. */
+struct measured {
+    float most, square;
+};
+
+enum { MANY = 64, TILE = 1024, PIECE = 1 << 15 };
+
+/* Sizes as bit patterns: their order is that of the sizes, and a NaN is the largest. */
+INLINE ivec sizes_of(const float *from) { return (ivec)load(from) & 0x7FFFFFFF; }
+
+INLINE ivec larger(ivec a, ivec b) {
+    ivec more = a > b;
+    return (a & more) | (b & ~more);
+}
+
+INLINE ivec square_of(ivec sizes, vec scale) {
+    ivec whole = __builtin_convertvector((vec)sizes * scale + 0.5f, ivec);
+    return whole * whole;
+}
+
+INLINE int32_t add_lanes(ivec value) {
+#if AVX512
+    return _mm512_reduce_add_epi32((__m512i)value);
+#else
+    int32_t total = 0;
+    for (int lane = 0; lane < LANES; lane++) total += value[lane];
     return total;
+#endif
 }
 
-enum { MANY = 64, TILE = 1024 };
+INLINE int32_t largest_lane(ivec value) {
+#if AVX512
+    return _mm512_reduce_max_epi32((__m512i)value);
+#else
+    int32_t most = 0;
+    for (int lane = 0; lane < LANES; lane++) most = value[lane] > most ? value[lane] : most;
+    return most;
+#endif
+}
+
+INLINE uint32_t block_exponent(float most) {
+    uint32_t pattern;
+    memcpy(&pattern, &most, 4);
+    pattern >>= 23;
+    return pattern < 47 ? 47 : pattern > 254 ? 254 : pattern;
+}
+
+/* `block` has a vector of room. */
+INLINE struct measured measure_block(const float *block, int64_t size) {
+    ivec lanes;
+    for (int lane = 0; lane < LANES; lane++) lanes[lane] = lane;
+    int64_t whole = size - size % LANES;
+    ivec rest = (ivec)(lanes < (int32_t)(size - whole));
+    ivec top = sizes_of(block + whole) & rest;
+    for (int64_t at = 0; at < whole; at += LANES) top = larger(sizes_of(block + at), top);
+    struct measured made = {from_bits((uint32_t)largest_lane(top)), 0};
+    vec scale = spread(from_bits((268 - block_exponent(made.most)) << 23));
+    for (int64_t start = 0; start < size; start += PIECE) {
+        int64_t stop = start + PIECE < whole ? start + PIECE : whole;
+        ivec high = {0}, low = {0};
+        for (int64_t at = start; at < stop; at += LANES) {
+            ivec square = square_of(sizes_of(block + at), scale);
+            high += square >> 16;
+            low += square & 0xFFFF;
+        }
+        if (stop == whole && start + PIECE >= size) {
+            ivec square = square_of(sizes_of(block + whole) & rest, scale);
+            high += square >> 16;
+            low += square & 0xFFFF;
+        }
+        int32_t under = add_lanes(low);
+        made.square += (float)(add_lanes(high) + (under >> 16)) * 0x1p16f + (float)(under & 0xFFFF);
+    }
+    return made;
+}
 
 /* scales[n] = s / norm and units[n] = norm / s of each block. */
 static void measure_blocks(const struct quantizer *q, const float *update, float *scales, float *units) {
     int64_t size = q->dim / q->blocks, longer = q->dim % q->blocks;
     float levels = (float)q->levels, share = (float)(1.0 / q->levels);
-    double sums[MANY]; /* roots and quotients of many blocks at once are vector instructions */
+    float mosts[MANY], squares[MANY]; /* roots and quotients of many blocks at once are vector instructions */
     for (int64_t first = 0; first < q->blocks; first += MANY) {
         int64_t many = first + MANY < q->blocks ? MANY : q->blocks - first;
         for (int64_t n = 0; n < many; n++) {
             int64_t count = size + (first + n < longer);
-            sums[n] = sum_of_squares(update, count);
+            struct measured made = measure_block(update, count);
+            mosts[n] = made.most;
+            squares[n] = made.square;
             update += count;
         }
         for (int64_t n = 0; n < many; n++) {
-            double wide = sqrt(sums[n]);
-            float norm = (float)(wide > MAX_NORM ? MAX_NORM : wide);
+            float most = mosts[n], unit = from_bits((block_exponent(most) - 14) << 23);
+            float root = sqrtf(squares[n]) * unit;
+            float norm = root > most * (1 + 0x1p-14f) ? root : most;
+            norm = most < TINY ? 0 : norm > MAX_NORM ? MAX_NORM : norm;
             scales[first + n] = levels / (norm == 0 ? 1.0f : norm);
             units[first + n] = norm * share;
         }

@@ -1,0 +1,12 @@
+"""Ways to put an update on the wire; one file each. `Scheme` is what they have in common."""
+
+from ofediq.codec.schemes.blockwise import SymbolCoding
+from ofediq.codec.schemes.grid import Grid
+from ofediq.codec.schemes.quantized import Quantized
+from ofediq.codec.schemes.raw import Raw
+from ofediq.codec.schemes.rotated import Rotated
+from ofediq.codec.schemes.scheme import Encoded, Scheme
+from ofediq.codec.schemes.signs import Signs
+from ofediq.codec.schemes.sparse import Sparse
+
+__all__ = ["Encoded", "Grid", "Quantized", "Raw", "Rotated", "Scheme", "Signs", "Sparse", "SymbolCoding"]

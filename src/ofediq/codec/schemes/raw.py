@@ -1,0 +1,48 @@
+"""`raw`: no compression, D numbers of 32 bits. What FedOGD sends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ofediq.arrays import Array, namespace
+from ofediq.codec.blocks import MAX_DIM
+from ofediq.codec.message import Vector
+from ofediq.codec.schemes.scheme import Encoded, read_floats, vector, write_floats
+from ofediq.errors import require_integer
+from ofediq.randomness import Address
+
+
+@dataclass(frozen=True)
+class Raw:
+    """The float32 values, little-endian.
+
+    >>> Raw().formula_bits(34826)
+    1114432.0
+    """
+
+    name: ClassVar[str] = "raw"
+    signal: ClassVar[None] = None
+    unbiased: ClassVar[bool] = True
+
+    def check(self, dim: int) -> None:
+        """Any size will do."""
+        require_integer("dim", dim, 1, MAX_DIM)
+
+    def formula_bits(self, dim: int) -> float:
+        """32 D."""
+        return 32.0 * dim
+
+    def apply(self, updates: Array, address: Address, signal: Array = None) -> tuple[Array, Array]:
+        """The updates themselves."""
+        return updates, namespace(updates).full(updates.shape[0], np.float32(32 * updates.shape[1]))
+
+    def encode(self, update: Any, address: Address, signal: float | None = None) -> Encoded:
+        """4 D bytes."""
+        return write_floats(vector(update, self))
+
+    def decode(self, encoded: Encoded, dim: int, address: Address, signal: float | None = None) -> Vector:
+        """The values; they must be finite."""
+        return read_floats(encoded, dim)

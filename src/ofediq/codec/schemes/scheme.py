@@ -1,0 +1,111 @@
+"""`Scheme`: one way to put an update on the wire, the same for simulator, plain loop and live federation.
+
+A scheme is a value: a frozen dataclass of what both sides know before the first message. It says what the server will
+decode (`apply`, for many clients at once, NumPy or JAX), and makes and reads the bytes of one client (`encode`,
+`decode`). All draws have an address, (seed, step, client), so that the two agree: in NumPy bit for bit.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ofediq.arrays import Array
+from ofediq.codec.draws import Source, stream_draws
+from ofediq.codec.message import Vector, as_vector, check_finite
+from ofediq.errors import InputError, WireError, require
+from ofediq.randomness import Address, Purpose
+
+
+class Encoded(NamedTuple):
+    """One message without its frame.
+
+    Attributes:
+        payload: what is counted.
+        tail: the last 1 to 8 bits of a packed payload, which the frame carries; else 0.
+    """
+
+    payload: bytes
+    tail: int = 0
+
+
+class Scheme(Protocol):
+    """How updates are quantised, written and read."""
+
+    @property
+    def name(self) -> str:
+        """`raw`, `quantized`, `rotated`, `grid`, `signs`, `sparse`, or your own."""
+
+    @property
+    def signal(self) -> str | None:
+        """The name of the number that the server must broadcast for it, or None."""
+
+    @property
+    def unbiased(self) -> bool:
+        """Whether the mean of what is decoded is the update, for every update."""
+
+    def check(self, dim: int) -> None:
+        """Raise `InputError` unless it works for updates of `dim` coordinates."""
+
+    def formula_bits(self, dim: int) -> float:
+        """Bits of one message by the paper's formula, or NaN where there is none."""
+
+    def apply(self, updates: Array, address: Address, signal: Array = None) -> tuple[Array, Array]:
+        """What the server decodes from `updates` [n, dim] of clients `address.client` [n], and payload bits [n]."""
+
+    def encode(self, update: Any, address: Address, signal: float | None = None) -> Encoded:
+        """The message of one client."""
+
+    def decode(self, encoded: Encoded, dim: int, address: Address, signal: float | None = None) -> Vector:
+        """The update in a message, or `WireError`. Memory and time are O(dim + length), whatever the bytes are."""
+
+
+NO_FORMULA = math.nan
+"""The paper's formula knows no such message; its bits are counted as they are on the wire."""
+
+
+def vector(update: Any, scheme: Scheme) -> Vector:
+    """`update` as a finite float32 vector of a length that suits the scheme, or `InputError`."""
+    values = as_vector(update, "update")
+    scheme.check(values.size)
+    return values
+
+
+def short_draws(address: Address, norm_bits: int) -> Source | None:
+    """Draws for rounding norms to 16 bits, if they have so few."""
+    return stream_draws(address.key(Purpose.NORM)) if norm_bits == 16 else None
+
+
+def read_floats(encoded: Encoded, dim: int) -> Vector:
+    """`dim` finite float32 values, or `WireError`."""
+    if len(encoded.payload) != 4 * dim:
+        raise WireError(f"payload: {len(encoded.payload)} bytes where {4 * dim} belong")
+    require_no_tail(encoded)
+    values = np.frombuffer(encoded.payload, "<f4").astype(np.float32)
+    try:
+        check_finite("values", values)
+    except InputError as error:
+        raise WireError(f"payload: {error}") from None
+    return values
+
+
+def write_floats(values: Vector) -> Encoded:
+    """The values as they are."""
+    return Encoded(values.astype("<f4", copy=False).tobytes())
+
+
+def require_no_tail(encoded: Encoded) -> None:
+    """Raise `WireError` if there is a tail where none belongs."""
+    if encoded.tail:
+        raise WireError("payload: a tail where none belongs")
+
+
+def require_signal(signal: float | None, scheme: Scheme) -> np.float32:
+    """The broadcast number that the scheme needs, finite and not negative."""
+    rule = f"must be the {scheme.signal}, a finite number >= 0"
+    with np.errstate(over="ignore"):
+        number = np.float32(np.nan if signal is None else signal)
+    require(bool(np.isfinite(number) and number >= 0), "signal", rule, signal)
+    return number

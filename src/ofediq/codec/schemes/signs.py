@@ -1,0 +1,89 @@
+"""`signs`: one bit per coordinate and one magnitude for all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ofediq.arrays import Array, namespace
+from ofediq.codec.arithmetic import row_means, short_norms
+from ofediq.codec.blocks import MAX_DIM
+from ofediq.codec.message import Vector, check_norms, require_norm_bits
+from ofediq.codec.norms import norm_bytes, norms_from_bytes
+from ofediq.codec.schemes.scheme import NO_FORMULA, Encoded, require_no_tail, short_draws, vector
+from ofediq.errors import InputError, WireError, require_integer
+from ofediq.randomness import Address
+
+
+@dataclass(frozen=True)
+class Signs:
+    """value_i = mean(|u|) sign(u_i), 0 counting as positive: the nearest vector of equal sizes. Biased.
+
+    The payload is the mean, then a bit per coordinate, 1 if negative, the first one lowest.
+
+    Attributes:
+        norm_bits: 32 or 16, of the mean.
+
+    >>> scheme, address = Signs(), Address(seed=0, step=1, client=7)
+    >>> encoded = scheme.encode([3.0, -1.0, 2.0], address)
+    >>> len(encoded.payload), scheme.decode(encoded, 3, address)
+    (5, array([ 2., -2.,  2.], dtype=float32))
+    """
+
+    norm_bits: int = 32
+
+    name: ClassVar[str] = "signs"
+    signal: ClassVar[None] = None
+    unbiased: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        require_norm_bits(self.norm_bits)
+
+    def check(self, dim: int) -> None:
+        """Any size will do."""
+        require_integer("dim", dim, 1, MAX_DIM)
+
+    def formula_bits(self, dim: int) -> float:
+        """NaN."""
+        return NO_FORMULA
+
+    def means(self, updates: Array, address: Address) -> Array:
+        """The magnitude of each update, [n, 1]."""
+        means, short = row_means(updates), short_draws(address, self.norm_bits)
+        return means if short is None else short_norms(means, short(0, 1))
+
+    def apply(self, updates: Array, address: Address, signal: Array = None) -> tuple[Array, Array]:
+        """What the server decodes; zeros cost nothing."""
+        xp, means = namespace(updates), self.means(updates, address)
+        size = np.float32(self.norm_bits + 8 * -(-updates.shape[1] // 8))
+        return xp.where(updates < 0, -means, means), xp.where(means[:, 0] > 0, size, np.float32(0))
+
+    def encode(self, update: Any, address: Address, signal: float | None = None) -> Encoded:
+        """Mean and bits; nothing for zeros."""
+        values = vector(update, self)
+        mean = self.means(values[None], address)[0]
+        if not mean[0]:
+            return Encoded(b"")
+        bits = np.packbits(values < 0, bitorder="little")
+        return Encoded(norm_bytes(mean, self.norm_bits).tobytes() + bits.tobytes())
+
+    def decode(self, encoded: Encoded, dim: int, address: Address, signal: float | None = None) -> Vector:
+        """The update, or `WireError`: the length must fit, the mean be above 0, spare bits be 0."""
+        require_no_tail(encoded)
+        if not encoded.payload:
+            return np.zeros(dim, np.float32)
+        width = self.norm_bits // 8
+        if len(encoded.payload) != width - (-dim // 8):
+            raise WireError(f"payload: {len(encoded.payload)} bytes where {width - (-dim // 8)} belong")
+        data = np.frombuffer(encoded.payload, np.uint8)
+        mean = norms_from_bytes(data[:width][None], self.norm_bits)
+        try:
+            check_norms(mean, self.norm_bits)
+        except InputError as error:
+            raise WireError(f"payload: {error}") from None
+        bits = np.unpackbits(data[width:], bitorder="little")
+        if not mean[0] or bits[dim:].any():
+            raise WireError("payload: a mean of 0, or bits behind the last coordinate")
+        return np.where(bits[:dim], -mean, mean)
