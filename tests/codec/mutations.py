@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -29,6 +30,9 @@ from ofediq.codec import (
 from ofediq.codec.frame import frame_checksum
 from ofediq.errors import InputError, WireError
 from ofediq.randomness import Address
+
+Seal: TypeAlias = Callable[[bytes], bytes]
+"""Makes the checksum fit."""
 
 MAX_DIM = 5000
 """The limit of the receiver under attack."""
@@ -144,7 +148,7 @@ def sealed(frame: bytes) -> bytes:
     return head + struct.pack("<I", zlib.crc32(payload, zlib.crc32(head))) + payload
 
 
-def mutated(frame: bytes, rng: np.random.Generator, seal: Callable[[bytes], bytes] = sealed) -> bytes:
+def mutated(frame: bytes, rng: np.random.Generator, seal: Seal = sealed) -> bytes:
     """`frame` with one to four random changes; three times out of four the checksum fits again."""
     data = bytearray(frame)
     for _ in range(int(rng.integers(1, 5))):
