@@ -13,6 +13,9 @@ import typer
 
 import ofediq
 from ofediq.cli.app import app
+from ofediq.experiment import Config
+from ofediq.federation import Broker, FederationConfig, Rules
+from ofediq.settings import declared
 
 pytestmark = pytest.mark.site
 
@@ -57,6 +60,12 @@ def test_the_reference_has_every_command_and_option(site: Path) -> None:
         assert f"ofediq {name}</" in page or f"ofediq {name}<a" in page
         for parameter in command.params:
             assert parameter.opts[0] in page
+
+
+def test_the_reference_has_every_setting(site: Path) -> None:
+    page = (site / "commands" / "settings.html").read_text()
+    for kind in (Config, FederationConfig, Rules, Broker):
+        assert [one.key for one in declared(kind) if f"<code>{one.key}</code>" not in page] == []
 
 
 def test_the_api_has_every_public_name(site: Path) -> None:

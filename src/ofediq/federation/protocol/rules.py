@@ -40,7 +40,9 @@ class Rules(Settings):
     roster: Annotated[tuple[Name, ...], Meta(max_length=10**6)] = setting(
         (), "Clients that may take part, numbered in this order.", table="clients"
     )
-    open: bool = setting(True, "Whether others may register as well.", table="clients")
+    open: bool = setting(
+        True, "Whether others may register as well.", shown="only where no roster is given", table="clients"
+    )
     clip: NonNegative | None = setting(
         CLIP, "Limit for large updates in running medians, above 1; 0 for none.", table="rounds"
     )
