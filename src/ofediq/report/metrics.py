@@ -10,6 +10,7 @@ import numpy as np
 from ofediq.errors import InputError, extra
 from ofediq.report.comparison import Comparison
 from ofediq.simulation import Result
+from ofediq.storage import replaced
 
 
 def metrics_table(comparison: Comparison) -> Any:
@@ -31,7 +32,8 @@ def metrics_table(comparison: Comparison) -> Any:
 def write_metrics(comparison: Comparison, path: str | Path) -> None:
     """Write `metrics_table` as a Parquet file."""
     try:
-        extra("pyarrow.parquet", "sim").write_table(metrics_table(comparison), path, compression="zstd")
+        with replaced(Path(path)) as file:
+            extra("pyarrow.parquet", "sim").write_table(metrics_table(comparison), file, compression="zstd")
     except OSError as error:
         raise InputError(f"`path` must be writable, got {str(path)!r} ({error.strerror or error})") from None
 

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from ofediq.reproduction.page import VALUE_COLUMNS, panel_rows, panel_title
 
 _HOLDS = {True: "holds", False: "does not hold", None: "not known"}
-
-
-def write_tables(results: Mapping[str, Any], path: Path) -> None:
-    """Write the tables of `results` to `path`."""
-    path.write_text(render_tables(results), encoding="utf-8")
 
 
 def render_tables(results: Mapping[str, Any]) -> str:

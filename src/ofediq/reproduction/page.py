@@ -30,13 +30,8 @@ _PAPER_NOTE = (
 )
 
 
-def write_page(results: Mapping[str, Any], pictures: Mapping[str, Path], path: Path) -> None:
-    """Write the report; `pictures` are PNG files by panel name, `regret` among them."""
-    path.write_text(render_page(results, pictures), encoding="utf-8")
-
-
 def render_page(results: Mapping[str, Any], pictures: Mapping[str, Path]) -> str:
-    """The report as one HTML page."""
+    """The report as one HTML page; `pictures` are PNG files by panel name, `regret` among them."""
     template = files("ofediq.reproduction").joinpath("pages", "report.html").read_text(encoding="utf-8")
     page: str = (
         extra("jinja2", "report")

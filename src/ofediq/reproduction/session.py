@@ -13,11 +13,11 @@ from ofediq.reproduction.claims import AT_99
 from ofediq.reproduction.convex import measure_all, trials
 from ofediq.reproduction.estimate import estimate_seconds, in_words
 from ofediq.reproduction.figures import draw_panels, draw_regrets
-from ofediq.reproduction.markdown import write_tables
-from ofediq.reproduction.page import write_page
+from ofediq.reproduction.markdown import render_tables
+from ofediq.reproduction.page import render_page
 from ofediq.reproduction.panels import PANELS, PRESETS, Scale, Series, all_series
 from ofediq.reproduction.results import collect
-from ofediq.storage import save_json
+from ofediq.storage import save_bytes, save_json
 
 TARGETS = ("table1", *PANELS, "claims", "all")
 _CLAIMED = ("fig2", "fig3", *AT_99)
@@ -69,8 +69,8 @@ def reproduce(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         pictures = draw_panels(names, preset, scale, done, folder) | draw_regrets(convex, units, folder)
-        write_page(results, pictures, folder / "report.html")
-        write_tables(results, folder / "tables.md")
+        save_bytes(folder / "report.html", render_page(results, pictures).encode())
+        save_bytes(folder / "tables.md", render_tables(results).encode())
         save_json(folder / "results.json", results)
     except OSError as error:
         raise InputError(f"`out` must be writable, got {str(out)!r} ({error.strerror or error})") from None

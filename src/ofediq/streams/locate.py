@@ -9,13 +9,13 @@ import gzip
 import hashlib
 import io
 import os
-import tempfile
 import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ofediq.errors import DataError, extra
+from ofediq.storage import save_bytes
 
 DATA_VARIABLE = "OFEDIQ_DATA"
 CACHE_VARIABLE = "OFEDIQ_CACHE"
@@ -143,9 +143,7 @@ def _store(content: bytes, path: Path) -> None:
     """Write `content` to `path` in one move, so that no other process ever sees half a file."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            file.write(content)
-        os.replace(file.name, path)
+        save_bytes(path, content)
     except OSError as error:
         raise DataError(
             f"cannot write {path}: {error}; `{CACHE_VARIABLE}` chooses another directory"

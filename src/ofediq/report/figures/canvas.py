@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ofediq.errors import InputError, extra
 from ofediq.report.figures.style import GREY, GRID, LABEL_SIZE, NOTE_SIZE, TICK_SIZE, TITLE_SIZE
+from ofediq.storage import replaced
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,7 +82,8 @@ def save(figure: Figure, path: str | Path | None) -> Figure:
     if kind not in metadata:
         raise InputError(f"`path` must end in .png, .pdf or .svg, got {str(path)!r}")
     try:
-        figure.savefig(path, metadata=metadata[kind])
+        with replaced(Path(path)) as file:
+            figure.savefig(file, format=kind[1:], metadata=metadata[kind])
     except OSError as error:
         raise InputError(f"`path` must be writable, got {str(path)!r} ({error.strerror or error})") from None
     return figure
