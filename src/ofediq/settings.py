@@ -145,13 +145,17 @@ class Settings:
 
 def declared(kind: type[Any], table: str | None = None) -> tuple[Declared, ...]:
     """The settings among a class's fields, in their order; with `table` those of this table of a file."""
-    hints = get_type_hints(kind, include_extras=True)
-    found = (
-        Declared(one.name, hints[one.name], _default(one), one.metadata["note"])
-        for one in fields(kind)
-        if "note" in one.metadata
-    )
-    return tuple(one for one in found if table is None or one.note.table in (None, table))
+    if kind not in _DECLARED:  # looking up the types takes a millisecond
+        hints = get_type_hints(kind, include_extras=True)
+        _DECLARED[kind] = tuple(
+            Declared(one.name, hints[one.name], _default(one), one.metadata["note"])
+            for one in fields(kind)
+            if "note" in one.metadata
+        )
+    return tuple(one for one in _DECLARED[kind] if table is None or one.note.table in (None, table))
+
+
+_DECLARED: dict[type[Any], tuple[Declared, ...]] = {}
 
 
 def _default(one: Field[Any]) -> Any:

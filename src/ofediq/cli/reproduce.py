@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ofediq.cli.serve import alone
 from ofediq.errors import extra
 
 
@@ -45,7 +46,7 @@ def reproduce(
     from ofediq.reproduction import Scale
     from ofediq.reproduction import reproduce as run
 
-    with Reporter() as reporter:
+    with alone("out", out), Reporter() as reporter:
         results = run(
             target,
             preset=preset,

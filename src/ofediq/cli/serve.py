@@ -112,7 +112,7 @@ async def page_of(monitor: Monitor, choice: PageChoice) -> AsyncIterator[str | N
 
 @contextlib.contextmanager
 def alone(name: str, folder: Path) -> Iterator[None]:
-    """Keep `folder`, of the setting called `name`, for this server; one that cannot be written is its to report."""
+    """Keep `folder`, which the user calls `name`, for this process; one that cannot be written is its to report."""
     from ofediq.storage import held
 
     with contextlib.ExitStack() as stack:
