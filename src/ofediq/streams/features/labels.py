@@ -22,6 +22,7 @@ class LabelPast(NamedTuple):
     past: Numbers  # [clients, depth], newest first; -1 where there was none
     shares: Numbers  # [clients, classes], how often each label came
     hits: Numbers  # [clients, forecasts], share of right naive forecasts
+    rivals: Numbers  # [clients, forecasts], that of the last label over the same trials
     tried: Numbers  # [clients, forecasts], how many forecasts that is
 
 
@@ -31,9 +32,10 @@ class LabelTarget:
 
     A naive forecast is the client's last label, its most frequent one ("mean"), or the label one season ago. With h
     its share of hits so far, the label that it names has probability h, and the others share 1 - h by how often they
-    came. "auto" is their mean with weights prior_i exp(n_i l_i), where l_i = h_i log h_i + (1 - h_i) log((1 - h_i) /
-    (classes - 1)) is the mean log-likelihood of forecast i over its n_i trials on this client, and the prior is .9
-    for the last label and .05 for the others. An untrained model predicts what these probabilities say.
+    came. "auto" is their mean with weights prior_i exp(n_i (L(h_i) - L(g_i))), where h_i is the share of hits of
+    forecast i over its n_i trials on this client, g_i that of the last label over the same trials, and
+    L(h) = h log h + (1 - h) log((1 - h) / (classes - 1)) the mean log-likelihood of such a share; the prior is .9 for
+    the last label and .05 for the others. An untrained model predicts what these probabilities say.
 
     Attributes:
         classes: number of labels.
@@ -68,7 +70,7 @@ class LabelTarget:
         depth = max(self.lags, self.season, 1)
         past = np.full((clients, depth), -1.0)
         shares = np.zeros((clients, self.classes))
-        return LabelPast(np.zeros(clients), past, shares, np.zeros(shape), np.zeros(shape))
+        return LabelPast(np.zeros(clients), past, shares, *(np.zeros(shape) for _ in range(3)))
 
     def observe(self, past: LabelPast, limit: float) -> tuple[Numbers, Numbers]:
         """Features [clients, columns] and anchors [clients, classes] of the next label."""
@@ -89,6 +91,7 @@ class LabelTarget:
             np.concatenate([targets[:, None], past.past[:, :-1]], axis=1),
             average(past.shares, seen, count[:, None], horizon),
             average(past.hits, hits, tried, horizon),
+            average(past.rivals, np.where(np.isnan(hits), np.nan, hits[:, :1]), tried, horizon),
             tried,
         )
 
@@ -102,10 +105,8 @@ class LabelTarget:
         clients, labels = len(past.number), np.arange(self.classes)
         if self.baseline == "none":
             return np.zeros((clients, self.classes))
-        seen = np.minimum(past.tried, _TRIALS)
-        rate = (past.hits * seen + _PRIOR_HITS) / (seen + _PRIOR_TRIALS)
-        naive = self._naive(past)
-        weights = self._weights(naive, rate, seen)
+        rate, naive = _smoothed(past.hits, past.tried), self._naive(past)
+        weights = self._weights(past, naive)
         smooth = (past.shares * past.number[:, None] + 1) / (past.number[:, None] + self.classes)
         # Sums in a fixed order, one term after another: the same bits for one client and for many.
         chances, total = np.zeros((clients, self.classes)), np.zeros(clients)
@@ -123,13 +124,23 @@ class LabelTarget:
             known, np.log(np.where(known, chances, 1.0)) - np.log(np.where(known, total[:, None], 1.0)), 0.0
         )
 
-    def _weights(self, naive: Numbers, rate: Numbers, seen: Numbers) -> Numbers:
+    def _weights(self, past: LabelPast, naive: Numbers) -> Numbers:
         known = naive >= 0
         if self.baseline != "auto":
             wanted = np.arange(len(FORECASTS)) == FORECASTS.index(self.baseline)
             fallback = ~(known & wanted).any(axis=1, keepdims=True) & (np.arange(len(FORECASTS)) == 0)
             return np.asarray((wanted | fallback) & known, np.float64)
-        likely = rate * np.log(rate) + (1 - rate) * np.log((1 - rate) / (self.classes - 1))
-        evidence = np.where(known, seen * likely + np.log(_PRIOR), -np.inf)
-        best = np.where(known.any(axis=1), evidence.max(axis=1), 0.0)
-        return np.asarray(np.exp(np.maximum(evidence - best[:, None], -600.0)) * known)
+        own = self._likelihood(_smoothed(past.hits, past.tried))
+        better = own - self._likelihood(_smoothed(past.rivals, past.tried))
+        evidence = np.log(_PRIOR) + np.minimum(past.tried, _TRIALS) * better
+        best = np.where(known, evidence, -np.inf).max(axis=1, keepdims=True)
+        return np.asarray(np.exp(np.clip(evidence - best, -600.0, 0.0)) * known)
+
+    def _likelihood(self, rate: Numbers) -> Numbers:
+        return rate * np.log(rate) + (1 - rate) * np.log((1 - rate) / (self.classes - 1))
+
+
+def _smoothed(share: Numbers, tried: Numbers) -> Numbers:
+    """A share of hits, with what is assumed before the first trial."""
+    seen = np.minimum(tried, _TRIALS)
+    return (share * seen + _PRIOR_HITS) / (seen + _PRIOR_TRIALS)

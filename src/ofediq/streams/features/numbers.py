@@ -10,8 +10,9 @@ import numpy as np
 from ofediq.streams.features.running import Moments, Numbers, average, no_moments, scaled, update
 
 FORECASTS = ("last", "mean", "season")
-_PRIOR = np.log([0.9, 0.05, 0.05])
+_PRIOR = (0.9, 0.05, 0.05)
 _TRIALS = 1000.0  # no more than so many count as evidence
+_LARGEST = 100.0  # of a ratio of errors: more is no better evidence
 _CHANGES_NEEDED = 3  # before the size of a change is known well enough to learn from it
 
 
@@ -23,6 +24,7 @@ class NumberPast(NamedTuple):
     moments: Moments  # [clients]
     change: Numbers  # [clients], mean squared difference of neighbours
     misses: Numbers  # [clients, forecasts], mean squared error of each naive forecast
+    rivals: Numbers  # [clients, forecasts], that of the last value over the same trials
     tried: Numbers  # [clients, forecasts], how many errors that is the mean of
     miss: Numbers  # [clients], mean squared error of the forecast that the prediction starts from
     starts: Numbers  # [clients], how many of those
@@ -35,10 +37,11 @@ class NumberTarget:
     The model predicts b + s f(features); with f = 0, before anything is learnt, that *is* the naive forecast. b is
     the client's last target, its mean so far, the target one season ago, or with "auto" their mean with weights
 
-        prior_i exp(-n_i (e_i / e - 1) / 2),    prior = .9 for the last value, .05 for the others,
+        prior_i exp(n_i (l_i / e_i - 1) / 4)   if l_i > e_i,   prior_i exp(-n_i (e_i / l_i - 1) / 4)   else,
 
-    where e_i is the mean squared error of forecast i over its n_i trials on this client so far, and e the lowest of
-    them: the last value, until another one is clearly better. s is the root mean squared error of b itself. Until
+    prior = .9 for the last value and .05 for the others, where e_i is the mean squared error of forecast i over its
+    n_i trials on this client so far, and l_i that of the last value over the same trials: the last value, until
+    another one is clearly better. s is the root mean squared error of b itself. Until
     three errors are known s is 0: the client predicts b and learns nothing.
 
     Attributes:
@@ -78,6 +81,7 @@ class NumberTarget:
             np.zeros(clients),
             np.zeros(shape),
             np.zeros(shape),
+            np.zeros(shape),
             np.zeros(clients),
             np.zeros(clients),
         )
@@ -112,6 +116,7 @@ class NumberTarget:
             update(past.moments, targets, horizon, robust=robust),
             average(past.change, change * change, past.number, horizon),
             average(past.misses, errors, tried, horizon),
+            average(past.rivals, np.where(np.isnan(errors), np.nan, errors[:, :1]), tried, horizon),
             tried,
             average(past.miss, miss, starts, horizon),
             starts,
@@ -144,12 +149,13 @@ class NumberTarget:
             wanted = np.arange(len(FORECASTS)) == FORECASTS.index(self.baseline)
             fallback = ~(known & wanted).any(axis=1, keepdims=True) & (np.arange(len(FORECASTS)) == 0)
             return np.asarray((wanted | fallback) & known, np.float64)
-        tried = np.minimum(past.tried, _TRIALS)
-        lowest = np.where(past.tried > 0, past.misses, np.inf).min(axis=1, keepdims=True)
-        ratio = np.where(
-            lowest > 0,
-            past.misses / np.where(lowest > 0, lowest, 1.0),
-            np.where(past.misses > 0, np.inf, 1.0),
-        )
-        doubt = np.where(tried > 0, np.minimum(tried * (ratio - 1) / 2, 600.0), 0.0)
-        return np.where(known, np.exp(_PRIOR - doubt), 0.0)
+        better = _excess(past.rivals, past.misses) - _excess(past.misses, past.rivals)
+        evidence = np.log(_PRIOR) + np.minimum(past.tried, _TRIALS) * better / 4
+        best = np.where(known, evidence, -np.inf).max(axis=1, keepdims=True)
+        return np.asarray(np.exp(np.clip(evidence - best, -600.0, 0.0)) * known)
+
+
+def _excess(larger: Numbers, smaller: Numbers) -> Numbers:
+    """larger / smaller - 1 where that is positive, at most `_LARGEST`; else 0."""
+    ratio = larger / np.where(smaller > 0, smaller, 1.0) - 1
+    return np.where(larger > smaller, np.where(smaller > 0, np.minimum(ratio, _LARGEST), _LARGEST), 0.0)
