@@ -14,12 +14,15 @@ its own.
 from __future__ import annotations
 
 import abc
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ofediq.arrays import Array, namespace
+
+if TYPE_CHECKING:
+    from ofediq.models.network import Network
 
 Task = Literal["classification", "regression"]
 
@@ -66,6 +69,10 @@ class Model(abc.ABC):
     def smoothness(self, xs: npt.NDArray[np.float32]) -> float | None:
         """beta of Assumption 2 over the samples `xs`, where it is known; else None."""
         return None
+
+    def stack(self, shape: tuple[int, ...]) -> Network | str:
+        """The layers that compute the same on samples of this `shape`, or why there are none, in one sentence."""
+        return f"{self.name!r} is no stack of layers"
 
     def describe(self) -> dict[str, Any]:
         """What identifies this model in a run's configuration."""

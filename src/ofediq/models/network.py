@@ -145,6 +145,10 @@ class Network(LayeredModel):
             return xs.reshape(len(xs), *self.shape).transpose(0, 2, 3, 1)
         return xs.reshape(len(xs), *self.stages[0].inputs)
 
+    def stack(self, shape: Shape) -> Network:
+        """Itself."""
+        return self
+
     def smoothness(self, xs: npt.NDArray[np.float32]) -> float | None:
         """beta = c max ||(x, 1)||^2 + l2 without a hidden layer, c = 2 for the squared loss, 1/2 for cross-entropy.
 

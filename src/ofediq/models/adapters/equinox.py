@@ -20,6 +20,7 @@ def from_equinox(
     name: str | None = None,
     convex: bool = False,
     chunk: int | None = None,
+    lower: bool = True,
 ) -> LossModel:
     """A model from an Equinox module that takes one sample, the convention there.
 
@@ -33,6 +34,8 @@ def from_equinox(
         name: what reports call the model; by default the module's class.
         convex: declare the loss convex in the parameters. Nobody checks it.
         chunk: how many clients to hold at once; by default their gradients fit in 8 MiB.
+        lower: let ofediq's own layers compute where the module is a stack of layers that it knows: same parameters,
+            same results up to rounding, and much faster.
 
     >>> import equinox, jax
     >>> from ofediq.models import from_equinox
@@ -60,5 +63,5 @@ def from_equinox(
 
     label = type(first).__name__ if name is None else name
     return model_of_outputs(
-        outputs, start, task, classes, name=label, convex=convex, chunk=chunk, source="equinox"
+        outputs, start, task, classes, name=label, convex=convex, chunk=chunk, source="equinox", lower=lower
     )

@@ -24,6 +24,7 @@ def from_flax(
     name: str | None = None,
     convex: bool = False,
     chunk: int | None = None,
+    lower: bool = True,
 ) -> LossModel:
     """A model from a Flax module that takes a batch of samples, the convention there.
 
@@ -40,6 +41,8 @@ def from_flax(
         name: what reports call the model; by default the module's class.
         convex: declare the loss convex in the parameters. Nobody checks it.
         chunk: how many clients to hold at once; by default their gradients fit in 8 MiB.
+        lower: let ofediq's own layers compute where the module is a stack of layers that it knows: same parameters,
+            same results up to rounding, and much faster.
 
     >>> from flax import linen
     >>> from ofediq.models import from_flax
@@ -60,7 +63,15 @@ def from_flax(
         return batch_outputs(params, x[None])[0]
 
     model = model_of_outputs(
-        outputs, start, task, classes, name=name or kind, convex=convex, chunk=chunk, source="flax"
+        outputs,
+        start,
+        task,
+        classes,
+        name=name or kind,
+        convex=convex,
+        chunk=chunk,
+        source="flax",
+        lower=lower,
     )
     _try(model, shape)
     return model

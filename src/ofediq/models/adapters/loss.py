@@ -12,12 +12,13 @@ import numpy as np
 from ofediq.arrays import Array
 from ofediq.errors import InputError, extra
 from ofediq.models.adapters.flat import Layout, Vector, flatten
+from ofediq.models.adapters.lowered import LoweredModel, Lowering
 from ofediq.models.adapters.outputs import checked_chunk, checked_outputs, checked_task
-from ofediq.models.base import Model, Task
+from ofediq.models.base import Task
 
 
 @dataclass(frozen=True, eq=False)
-class LossModel(Model):
+class LossModel(LoweredModel):
     """A model given by the loss of one sample; made by `from_loss`, `from_flax` and `from_equinox`.
 
     All functions run compiled. NumPy arrays in give NumPy arrays out, anything else JAX arrays. Two of these models
@@ -29,6 +30,7 @@ class LossModel(Model):
         start: from a seed to the parameters before the first step.
         layout: how a flat vector unfolds into the tree.
         source: which adapter made the model.
+        lowered: how a stack of layers is found that computes instead, or why not at all.
     """
 
     name: str
@@ -40,6 +42,7 @@ class LossModel(Model):
     source: str
     convex: bool = False
     chunk: int = 256
+    lowered: Lowering | str = "the loss is a function of its own"
 
     @property
     def dim(self) -> int:  # type: ignore[override]  # derived here, an attribute in the base class
@@ -85,6 +88,9 @@ class LossModel(Model):
         return {**super().describe(), "source": self.source, "parameters": shapes}
 
     def _run(self, function: str, *arrays: Array) -> Any:
+        layers = self._layers(*arrays[1:3])
+        if layers is not None:
+            return getattr(layers, function)(*arrays)
         result = self._compiled[function](*arrays)
         if all(isinstance(array, np.ndarray) for array in arrays):
             return extra("jax", "sim").tree.map(np.asarray, result)

@@ -19,15 +19,18 @@ import numpy as np
 from ofediq.arrays import Array
 from ofediq.errors import InputError, extra, require_integer
 from ofediq.models.adapters.flat import Vector
+from ofediq.models.adapters.lowered import LoweredModel, Lowering
 from ofediq.models.adapters.outputs import check_outputs, checked_chunk, checked_task
-from ofediq.models.base import Model, Task
+from ofediq.models.adapters.torch_layers import lower_module
+from ofediq.models.base import Task
+from ofediq.models.network import Network
 
 Tensor = Any
 """A `torch.Tensor`; the library is not imported before it is needed."""
 
 
 @dataclass(frozen=True, eq=False)
-class TorchModel(Model):
+class TorchModel(LoweredModel):
     """A model whose outputs come from a torch module; made by `from_torch`.
 
     Attributes:
@@ -36,6 +39,7 @@ class TorchModel(Model):
         shapes: name and shape of each parameter that is learnt, in the order of the flat vector.
         classes: the number of class scores, if known.
         threads: how many threads torch uses for this model.
+        lowered: how a stack of layers is found that computes instead of torch, or why not at all.
     """
 
     name: str
@@ -47,6 +51,7 @@ class TorchModel(Model):
     convex: bool = False
     chunk: int = 256
     threads: int = 1
+    lowered: Lowering | str = "a module of its own"
     # Calling a module with other parameters puts them inside it for the time of the call, so one call at a time;
     # with clients on several devices, callbacks come from several threads.
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -67,23 +72,35 @@ class TorchModel(Model):
 
     def predict(self, params: Array, xs: Array) -> Array:
         """The predicted class (int) or number (float) for each sample."""
+        layers = self._layers(xs)
+        if layers is not None:
+            return layers.predict(params, xs)
         kind = np.int32 if self.task == "classification" else np.float32
         return self._call(self._predict, [((len(xs),), kind)], params, xs)[0]
 
     def evaluate(self, params: Array, xs: Array, ys: Array) -> tuple[Array, Array]:
         """Losses and errors of each sample."""
+        layers = self._layers(xs, ys)
+        if layers is not None:
+            return layers.evaluate(params, xs, ys)
         each = ((len(xs),), np.float32)
         losses, errors = self._call(self._evaluate, [each, each], params, xs, ys)
         return losses, errors
 
     def client_gradients(self, params: Array, xs: Array, ys: Array) -> Array:
         """One gradient per sample."""
+        layers = self._layers(xs, ys)
+        if layers is not None:
+            return layers.client_gradients(params, xs, ys)
         return self._call(self._gradients, [((len(xs), self.dim), np.float32)], params, xs, ys)[0]
 
     def batch_gradient(
         self, params: Array, xs: Array, ys: Array, weights: Array
     ) -> tuple[Array, Array, Array]:
         """Losses, errors and the weighted sum of the gradients, in one pass over the batch."""
+        layers = self._layers(xs, ys)
+        if layers is not None:
+            return layers.batch_gradient(params, xs, ys, weights)
         each, whole = ((len(xs),), np.float32), ((self.dim,), np.float32)
         losses, errors, gradient = self._call(
             self._batch_gradient, [each, each, whole], params, xs, ys, weights
@@ -196,6 +213,7 @@ def from_torch(
     convex: bool = False,
     chunk: int | None = None,
     threads: int = 1,
+    lower: bool = True,
 ) -> TorchModel:
     """A model from a `torch.nn.Module` that takes a batch of samples, the convention there.
 
@@ -222,6 +240,8 @@ def from_torch(
         chunk: how many clients to hold at once; by default their gradients fit in 8 MiB.
         threads: how many threads torch uses for this model, whatever it uses elsewhere. The engine's own threads
             want the same cores: more than one pays for large modules on an idle machine only.
+        lower: let ofediq's own layers compute where the module is an `nn.Sequential` of layers that it knows: same
+            parameters, same results up to rounding, and much faster.
     """
     torch = extra("torch", "torch")
     checked_task(task, classes)
@@ -234,7 +254,12 @@ def from_torch(
     label = type(first).__name__ if name is None else name
     dim = sum(int(np.prod(shape)) for _, shape in shapes)
     chunk, threads = checked_chunk(chunk, dim), require_integer("threads", threads, 1)
-    return TorchModel(label, task, frozen, make, shapes, classes, convex, chunk, threads)
+
+    def lowered(shape: tuple[int, ...]) -> Network | str:
+        return lower_module(frozen, shape, task, classes, label)
+
+    how = lowered if lower else f"{label!r} was not to be lowered"
+    return TorchModel(label, task, frozen, make, shapes, classes, convex, chunk, threads, how)
 
 
 def _made(make: Any, seed: int) -> Any:
