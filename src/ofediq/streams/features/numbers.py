@@ -28,6 +28,8 @@ class NumberPast(NamedTuple):
     tried: Numbers  # [clients, forecasts], how many errors that is the mean of
     miss: Numbers  # [clients], mean squared error of the forecast that the prediction starts from
     starts: Numbers  # [clients], how many of those
+    forecast: Numbers  # [clients], b of the next target
+    unit: Numbers  # [clients], s of the next target
 
 
 @dataclass(frozen=True)
@@ -84,12 +86,14 @@ class NumberTarget:
             np.zeros(shape),
             np.zeros(clients),
             np.zeros(clients),
+            np.zeros(clients),
+            np.full(clients, 1.0 if self.baseline == "none" else 0.0),
         )
 
     def observe(self, past: NumberPast, limit: float) -> tuple[Numbers, Numbers]:
         """Features [clients, columns] and anchors [clients, 2] of the next target."""
         last = past.past[:, 0]
-        forecast, unit = self.forecast(past)
+        forecast, unit = past.forecast, past.unit
         changes = past.past[:, :-1] - past.past[:, 1:]
         usual = np.sqrt(past.change)
         parts = [
@@ -106,11 +110,11 @@ class NumberTarget:
     def learn(self, past: NumberPast, targets: Numbers, horizon: float, robust: bool) -> NumberPast:
         """What is remembered after `targets` [clients]."""
         errors = (self._naive(past) - targets[:, None]) ** 2
-        miss = np.where(past.number > 0, (self.forecast(past)[0] - targets) ** 2, np.nan)
+        miss = np.where(past.number > 0, (past.forecast - targets) ** 2, np.nan)
         starts = past.starts + ~np.isnan(miss)
         tried = past.tried + ~np.isnan(errors)
         change = targets - past.past[:, 0]
-        return NumberPast(
+        after = NumberPast(
             past.number + 1,
             np.concatenate([targets[:, None], past.past[:, :-1]], axis=1),
             update(past.moments, targets, horizon, robust=robust),
@@ -120,7 +124,11 @@ class NumberTarget:
             tried,
             average(past.miss, miss, starts, horizon),
             starts,
+            past.forecast,
+            past.unit,
         )
+        forecast, unit = self._forecast(after)
+        return after._replace(forecast=forecast, unit=unit)
 
     def _naive(self, past: NumberPast) -> Numbers:
         """Each naive forecast, [clients, forecasts]; NaN where it is not known yet."""
@@ -129,8 +137,7 @@ class NumberTarget:
         ago = past.past[:, self.season - 1] if self.season else np.full_like(mean, np.nan)
         return np.stack([past.past[:, 0], mean, ago], axis=1)
 
-    def forecast(self, past: NumberPast) -> tuple[Numbers, Numbers]:
-        """b and s, [clients] each."""
+    def _forecast(self, past: NumberPast) -> tuple[Numbers, Numbers]:
         if self.baseline == "none":
             return np.zeros(len(past.number)), np.ones(len(past.number))
         naive = self._naive(past)
@@ -138,7 +145,7 @@ class NumberTarget:
         total, chosen = np.zeros(len(naive)), np.zeros(len(naive))
         for one in range(len(FORECASTS)):  # in a fixed order: the same bits for one client and for many
             total = total + weights[:, one]
-            chosen = chosen + weights[:, one] * np.nan_to_num(naive[:, one])
+            chosen = chosen + weights[:, one] * np.where(weights[:, one] > 0, naive[:, one], 0.0)
         forecast = chosen / np.where(total > 0, total, 1.0)
         unit = np.where(past.starts >= _CHANGES_NEEDED, np.sqrt(past.miss), 0.0)
         return forecast, unit

@@ -68,7 +68,8 @@ class Readings:
         parts = [level[:, numbers]]
         if self.differences:
             parts.append(scaled(change, 0.0, np.sqrt(after.change), limit)[:, numbers])
-        parts.append(np.nan_to_num(values[:, flags]))
+        if flags:
+            parts.append(np.where(np.isnan(values[:, flags]), 0.0, values[:, flags]))
         if self.gaps:
             parts.append(
                 np.isnan(values[:, [self.names.index(name) for name in self.gaps]]).astype(np.float64)

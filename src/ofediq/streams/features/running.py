@@ -79,4 +79,4 @@ def scaled(values: Numbers, centre: Numbers | float, width: Numbers, limit: floa
     """
     usable = (width > _ROUNDING * np.abs(centre)) & ~np.isnan(values)
     ratio = np.where(usable, values - centre, 0.0) / np.where(usable, width, 1.0)
-    return np.clip(ratio, -limit, limit)
+    return np.minimum(np.maximum(ratio, -limit), limit)
