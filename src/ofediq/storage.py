@@ -13,7 +13,6 @@ import os
 import secrets
 import sys
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -29,8 +28,6 @@ Arrays = dict[str, npt.NDArray[Any]]
 LOCK_FILE = ".lock"
 """What `held` puts into a folder while it lasts."""
 _META = "meta.json"
-# Everything that zipfile, zlib, json and numpy raise for a file that is not a whole archive of plain arrays.
-_BROKEN = (OSError, ValueError, KeyError, EOFError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 @contextmanager
@@ -200,7 +197,9 @@ class Format:
                 names = [name for name in archive.namelist() if name != _META]
                 arrays = {name.removesuffix(".npy"): _unpack(archive, name) for name in names}
             stored = Stored(f"{self.name} {path}", dict(about["meta"]), dict(about["identity"]), arrays)
-        except _BROKEN as error:
+        except (
+            Exception
+        ) as error:  # damaged bytes make zipfile, zlib, json, tokenize and numpy raise all kinds
             raise CheckpointError(f"cannot read {self.name} {path}: {error}") from error
         if identity is not None:
             stored.require(identity)
