@@ -83,3 +83,12 @@ except ofediq.errors.MissingExtraError as error:
 """
     assert python(code) == "jax is not installed: it comes with `pip install 'ofediq[sim]'`\n"
     assert issubclass(MissingExtraError, ImportError)
+
+
+@pytest.mark.parametrize("room", ["experiment", "federation"])
+def test_rooms_that_load_late_list_their_names(room: str) -> None:
+    loaded = getattr(ofediq, room)
+    assert set(loaded.__all__) <= set(dir(loaded))
+    assert all(getattr(loaded, name).__name__ == name for name in loaded.__all__)
+    with pytest.raises(AttributeError, match=rf"^module 'ofediq\.{room}' has no attribute 'nothing'$"):
+        loaded.nothing  # noqa: B018  # the error is the test

@@ -75,7 +75,9 @@ def test_an_error_of_ofediq_is_one_sentence(
     assert (code, out, err) == (2, "", "ofediq: error: `budget` must lie in (0, 1], got 2.0\n")
 
 
-@pytest.mark.parametrize(("error", "code"), [(OFedIQError("no"), 2), (KeyboardInterrupt(), 130)])
+@pytest.mark.parametrize(
+    ("error", "code"), [(OFedIQError("no"), 2), (MemoryError("1 PiB"), 2), (KeyboardInterrupt(), 130)]
+)
 def test_exit_codes_of_what_a_command_raises(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int
 ) -> None:

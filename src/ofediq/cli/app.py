@@ -71,9 +71,7 @@ def main() -> None:
         with _terminable():
             sys.exit(app(prog_name="ofediq", standalone_mode=False))
     except MemoryError as error:
-        _fail(
-            f"not enough memory: {str(error) or 'the system has no more'}; fewer clients or steps need less"
-        )
+        _fail(f"not enough memory: {str(error) or 'the system has no more'}; a smaller run needs less")
     except OFedIQError as error:
         _fail(str(error))
     except _UsageError as error:

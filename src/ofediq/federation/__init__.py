@@ -53,3 +53,7 @@ __all__ = [*_HOMES]
 
 if not TYPE_CHECKING:  # a type checker reads the imports above
     __getattr__ = attach(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})
