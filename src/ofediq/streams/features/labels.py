@@ -11,7 +11,7 @@ from ofediq.streams.features.running import Numbers, average
 
 FORECASTS = ("last", "mean", "season")
 _PRIOR = (0.9, 0.05, 0.05)
-_PRIOR_HITS, _PRIOR_TRIALS = 1.5, 2.0  # what a forecast counts as before it is tried
+_PRIOR_HITS, _PRIOR_TRIALS = 9.0, 10.0  # what a forecast counts as before it is tried
 _TRIALS = 1000.0  # no more than so many count as evidence
 
 
@@ -32,7 +32,7 @@ class LabelTarget:
 
     A naive forecast is the client's last label, its most frequent one ("mean"), or the label one season ago. With h
     its share of hits so far, the label that it names has probability h, and the others share 1 - h by how often they
-    came. "auto" is their mean with weights prior_i exp(n_i (L(h_i) - L(g_i))), where h_i is the share of hits of
+    came. "auto" is their mean with weights prior_i exp(n_i (L(h_i) - L(g_i)) / 2), where h_i is the share of hits of
     forecast i over its n_i trials on this client, g_i that of the last label over the same trials, and
     L(h) = h log h + (1 - h) log((1 - h) / (classes - 1)) the mean log-likelihood of such a share; the prior is .9 for
     the last label and .05 for the others. An untrained model predicts what these probabilities say.
@@ -132,7 +132,7 @@ class LabelTarget:
             return np.asarray((wanted | fallback) & known, np.float64)
         own = self._likelihood(_smoothed(past.hits, past.tried))
         better = own - self._likelihood(_smoothed(past.rivals, past.tried))
-        evidence = np.log(_PRIOR) + np.minimum(past.tried, _TRIALS) * better
+        evidence = np.log(_PRIOR) + np.minimum(past.tried, _TRIALS) * better / 2
         best = np.where(known, evidence, -np.inf).max(axis=1, keepdims=True)
         return np.asarray(np.exp(np.clip(evidence - best, -600.0, 0.0)) * known)
 
