@@ -14,8 +14,7 @@ All in float32, evaluated in this order, 1/s rounded to float32 first. A block i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable
 
 import numpy as np
 
@@ -35,8 +34,7 @@ SHORT_NORM_SHIFT = 15
 """A 16-bit norm is a float32 without its sign and without its lowest 15 bits."""
 
 _MAX_SHORT_NORM = 0xFEFF  # the pattern above is infinity
-_PIECE = 2**15
-_SHORT_ROW = 512
+_PIECE = 2**13  # sums of halves of squares fit 31 bits
 _LEAST_EXPONENT = 47  # of `TINY`, as float32 has it
 
 
@@ -46,7 +44,7 @@ def block_norms(rows: Array) -> Array:
     With m the largest size in the row and 2^e <= m < 2^(e+1):
 
         q_i    = floor(|x_i| 2^(14-e) + 1/2),  whole numbers up to 2^15
-        square = sum over pieces of 2^15 coordinates of  2^16 float32(h) + float32(l),  h, l = divmod(sum q_i^2, 2^16)
+        square = sum over pieces of 2^13 coordinates of  2^16 float32(h) + float32(l),  h, l = divmod(sum q_i^2, 2^16)
         root   = sqrt(square) 2^(e-14)
         norm   = root if root > m (1 + 2^-14), else m;  at most `MAX_NORM`;  0 if m < `TINY`
 
@@ -60,13 +58,11 @@ def block_norms(rows: Array) -> Array:
     >>> block_norms(np.array([[3e38, 0], [-3, 4], [1e-30, 0]], np.float32)).ravel()
     array([3.e+38, 5.e+00, 0.e+00], dtype=float32)
     """
-    with np.errstate(
-        over="ignore", invalid="ignore"
-    ):  # beyond `MAX_NORM`; what has diverged may stay infinite
-        xp, scaled = namespace(rows), _scaled(rows)
-        root = xp.sqrt(sum(_square(part, scaled.axis) for part in scaled.pieces())) * scaled.unit
-        norms = xp.where(root > scaled.largest * np.float32(1 + 2.0**-14), root, scaled.largest)
-        return scaled.column(norms, rows)
+    square, largest, unit = _added(rows, _square)
+    xp = namespace(rows)
+    with np.errstate(over="ignore"):  # cut in the end
+        root = xp.sqrt(square) * unit
+        return _column(xp.where(root > largest * np.float32(1 + 2.0**-14), root, largest), largest, rows)
 
 
 def row_means(rows: Array) -> Array:
@@ -75,63 +71,55 @@ def row_means(rows: Array) -> Array:
     >>> row_means(np.array([[3, -1, 2]], np.float32))
     array([[2.]], dtype=float32)
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        scaled = _scaled(rows)
-        total = sum(part.sum(scaled.axis, keepdims=True).astype(np.float32) for part in scaled.pieces())
-        return scaled.column(total * scaled.unit * np.float32(1 / rows.shape[-1]), rows)
+    total, largest, unit = _added(rows, _total)
+    return _column(total * np.float32(1 / rows.shape[-1]) * unit, largest, rows)
 
 
-class _Scaled(NamedTuple):
-    """Rows as whole numbers from 0 to 2^15; with axis 0 they are columns."""
-
-    whole: Array
-    largest: Array
-    unit: Array
-    axis: int
-
-    def pieces(self) -> Iterator[Array]:
-        """At most 2^15 coordinates of each row: sums of halves of squares then fit 31 bits."""
-        for start in range(0, self.whole.shape[self.axis], _PIECE):
-            yield (
-                self.whole[start : start + _PIECE]
-                if self.axis == 0
-                else self.whole[..., start : start + _PIECE]
-            )
-
-    def column(self, made: Array, rows: Array) -> Array:
-        """One number for each of `rows`: at most `MAX_NORM`, and 0 for what counts as zeros."""
-        tiny = self.largest < np.float32(TINY)
-        kept = namespace(rows).where(tiny, np.float32(0), made.clip(max=np.float32(MAX_NORM)))
-        return kept.reshape(*rows.shape[:-1], 1)
+def _column(made: Array, largest: Array, rows: Array) -> Array:
+    """One number for each of `rows`: at most `MAX_NORM`, and 0 for what counts as zeros."""
+    xp = namespace(rows)
+    kept = xp.where(largest < np.float32(TINY), np.float32(0), xp.minimum(made, np.float32(MAX_NORM)))
+    return kept.reshape(*rows.shape[:-1], 1)
 
 
-def _scaled(rows: Array) -> _Scaled:
-    # NumPy is slow along short rows, and fast along long columns.
-    flip = isinstance(rows, np.ndarray) and rows.shape[-1] < _SHORT_ROW
-    axis = 0 if flip else -1
-    sizes = np.abs(rows.reshape(-1, rows.shape[-1]).T, order="C") if flip else abs(rows)
-    largest = sizes.max(axis, keepdims=True)
-    exponent = (largest.view(np.uint32) >> np.uint32(23)).clip(_LEAST_EXPONENT, 254)
-    sizes *= ((np.uint32(268) - exponent) << np.uint32(23)).view(np.float32)
-    sizes += np.float32(0.5)
-    unit = ((exponent - np.uint32(14)) << np.uint32(23)).view(np.float32)
-    return _Scaled(sizes.astype(np.int32), largest, unit, axis)
+def _added(rows: Array, add: Callable[[Array], Array]) -> tuple[Array, Array, Array]:
+    """For each row: what `add` says of its q, piece by piece; its largest size; the unit of its q.
 
-
-def _square(whole: Array, axis: int) -> Array:
-    """The sum of squares of each row: exact, then rounded to float32."""
-    if isinstance(whole, np.ndarray):  # sums of whole numbers below 2^53 are exact in float64 too
-        wide = whole.astype(np.float64)
-        total = (
-            np.einsum("i...,i...->...", wide, wide)[None] if axis == 0 else np.vecdot(wide, wide)[..., None]
-        )
-        high = np.floor(total * 2.0**-16)
-        low = total - high * 2.0**16
+    Coordinates come first inside, because NumPy is slow along short rows; and it takes few rows at a time, because
+    temporary arrays should stay in the cache.
+    """
+    xp, (size, flat) = namespace(rows), (rows.shape[-1], rows.reshape(-1, rows.shape[-1]))
+    together = max(1, 2 * _PIECE // size) if xp is np else len(flat)
+    parts = [flat[start : start + together].T for start in range(0, len(flat), together)]
+    if xp is np and size <= _PIECE:
+        parts = [np.abs(part, order="C") for part in parts]
+        largest = np.concatenate([part.max(0) for part in parts])
     else:
-        squares = whole * whole
-        high, low = (half.sum(-1, keepdims=True) for half in (squares >> 16, squares & 0xFFFF))
-        high, low = high + (low >> 16), low & 0xFFFF
-    return high.astype(np.float32) * np.float32(2**16) + low.astype(np.float32)
+        largest = xp.concatenate([xp.maximum(part.max(0), -part.min(0)) for part in parts])
+    exponent = largest.view(np.uint32) >> np.uint32(23)
+    exponent = xp.minimum(xp.maximum(exponent, np.uint32(_LEAST_EXPONENT)), np.uint32(254))
+    scales = ((np.uint32(268) - exponent) << np.uint32(23)).view(np.float32)
+    unit = ((exponent - np.uint32(14)) << np.uint32(23)).view(np.float32)
+    sums = []
+    with np.errstate(over="ignore", invalid="ignore"):  # what has diverged may stay infinite
+        for number, part in enumerate(parts):
+            scale = scales[number * together : (number + 1) * together]
+            pieces = (abs(part[start : start + _PIECE]) * scale for start in range(0, size, _PIECE))
+            sums.append(sum(add((piece + np.float32(0.5)).astype(np.int32)) for piece in pieces))
+    return xp.concatenate(sums), largest, unit
+
+
+def _square(whole: Array) -> Array:
+    """The sum of squares of each column: exact, then rounded to float32."""
+    squares = whole * whole
+    low = (squares & np.int32(0xFFFF)).sum(0, dtype=np.int32)
+    high = (squares >> np.int32(16)).sum(0, dtype=np.int32) + (low >> np.int32(16))
+    return high.astype(np.float32) * np.float32(2**16) + (low & np.int32(0xFFFF)).astype(np.float32)
+
+
+def _total(whole: Array) -> Array:
+    """The sum of each column: exact, then rounded to float32."""
+    return whole.sum(0, dtype=np.int32).astype(np.float32)
 
 
 def stochastic_levels(scaled: Array, draws: Array, levels: int) -> Array:

@@ -51,7 +51,7 @@ struct measured {
     float most, square;
 };
 
-enum { MANY = 64, TILE = 1024, PIECE = 1 << 15 };
+enum { MANY = 64, TILE = 1024, PIECE = 1 << 13 };
 
 /* Sizes as bit patterns: their order is that of the sizes, and a NaN is the largest. */
 INLINE ivec sizes_of(const float *from) { return (ivec)load(from) & 0x7FFFFFFF; }
