@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import table
-from ofediq.codec import HEADER_BYTES, encode
 from ofediq.errors import OFedIQError
 from ofediq.methods import Compressor, grid, quantize, rotate
 from ofediq.models import build
+from ofediq.randomness import Address
 from ofediq.streams import load
 from ofediq.theory import fitted_rates, plan
 
@@ -79,9 +79,11 @@ def _measure(piece: Compressor, updates: Updates, signal: float | None) -> tuple
     """Mean error, relative to the mean squared norm, and mean bits per coordinate."""
     error = bits = 0.0
     for client, update in enumerate(updates):
-        message = piece.message(update, 0, 1, client, signal)
-        error += float(np.square(message.dequantize() - update, dtype=np.float64).sum())
-        bits += 8 * (len(encode(message, piece.coding)) - HEADER_BYTES)
+        address = Address(0, 1, client)
+        message = piece.encode(update, address, signal)
+        received = piece.decode(message, update.size, address, signal)
+        error += float(np.square(received - update, dtype=np.float64).sum())
+        bits += message.bits
     return error / float(np.square(updates, dtype=np.float64).sum()), bits / updates.size
 
 

@@ -23,7 +23,8 @@ from ofediq import methods, models, streams
 from ofediq.methods import Method
 from ofediq.models import Model, Network
 from ofediq.simulation import simulate
-from ofediq.simulation.native import native_runner, native_status
+from ofediq.simulation.native import native_status, native_sums
+from ofediq.simulation.window import Setting
 from ofediq.streams import Stream
 
 CLIENTS = 1000
@@ -66,7 +67,7 @@ def main() -> None:
         rows: list[list[object]] = [list(HEADINGS)]
         for case in cases(model.dim):
             speed, memory = limits.matrix_speed(), limits.memory_speed()
-            kernels = native_runner(case.method, model, None) is not None
+            kernels = not isinstance(native_sums(Setting(case.method, model, CLIENTS, None)), str)
             native = _seconds_per_step(case.method, stream, model, blocks=6) if kernels else math.nan
             with _only_jax():
                 jax = _seconds_per_step(case.method, stream, model, blocks=3)

@@ -14,37 +14,38 @@ import numpy as np
 
 import ofediq
 from ofediq.arrays import namespace
-from ofediq.codec import Coding, Message, payload_bits, signed_symbols, symbol_values
-from ofediq.methods import bernoulli, descend, local_ogd, method
-from ofediq.randomness import Purpose, stream_key, uniform
+from ofediq.codec import Message, payload_bits, signed_symbols, symbol_values
+from ofediq.methods import Compressor, bernoulli, descend, local_ogd, method
+from ofediq.methods.compress import rows_of
+from ofediq.randomness import Address, Purpose, uniform
 from ofediq.testing import Findings, check_method
 
 
 @dataclass(frozen=True)
-class Ternary:
+class Ternary(Compressor):
     """-m, 0 or m. Written once for NumPy (a device) and JAX (the simulator)."""
 
-    coding: Coding = "entropy"
+    coding = "entropy"
 
     def formula_bits(self, dim: int) -> float:
         """One norm, and 2 bits for the symbol of each coordinate."""
         return 32.0 + 2.0 * dim
 
-    def apply(self, updates: Any, seed: Any, step: Any, ids: Any, signal: Any = None) -> tuple[Any, Any]:
+    def apply(self, updates: Any, address: Address, signal: Any = None) -> tuple[Any, Any]:
         """What the server decodes from many updates [n, dim], and the bits of each."""
-        symbols, largest = _ternary(updates, seed, step, ids)
+        symbols, largest = _ternary(updates, address)
         return symbol_values(symbols, largest, 1), payload_bits(symbols, largest, levels=1)
 
-    def message(self, update: Any, seed: int, step: int, client: int, signal: float | None = None) -> Message:
+    def message(self, update: Any, address: Address, signal: float | None = None) -> Message:
         """The message of one client."""
-        symbols, largest = _ternary(update[None], seed, step, np.array([client]))
-        return Message(update.size, 1, 1, symbols[0], largest[0], step=step, client=client)
+        symbols, largest = _ternary(update[None], address._replace(client=np.array([address.client])))
+        return Message(update.size, 1, 1, symbols[0], largest[0], step=address.step, client=address.client)
 
 
-def _ternary(updates: Any, seed: Any, step: Any, ids: Any) -> tuple[Any, Any]:
+def _ternary(updates: Any, address: Address) -> tuple[Any, Any]:
     """Symbols -1, 0, 1 and the largest size of each row; every draw has its address (seed, step, client, i)."""
     index = namespace(updates).arange(updates.shape[1], dtype=np.uint32)
-    draws = uniform(stream_key(seed, step, ids[:, None], Purpose.ROUND), index)
+    draws = uniform(rows_of(address).key(Purpose.ROUND), index)
     largest = abs(updates).max(-1)[:, None]
     return signed_symbols(updates, largest, draws, 1), largest
 

@@ -1,13 +1,16 @@
 """Code that runs on NumPy and JAX arrays alike.
 
 A device holds NumPy arrays, the simulator traces JAX arrays. Pieces that both run (models, compressors,
-participation) are written once, against the functions that the two libraries share.
+participation, whole rounds) are written once, against the functions that the two libraries share.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, TypeAlias, cast
+
+import numpy as np
 
 Array: TypeAlias = Any
 """A NumPy or a JAX array: code that takes one returns the same kind."""
@@ -16,8 +19,39 @@ Array: TypeAlias = Any
 def namespace(array: Array) -> ModuleType:
     """The library that `array` belongs to: `numpy` or `jax.numpy`.
 
-    >>> import numpy as np
     >>> namespace(np.zeros(3)).__name__
     'numpy'
     """
     return cast(ModuleType, array.__array_namespace__())
+
+
+def map_leaves(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
+    """`function` on every array in nested tuples, named tuples, lists and dicts; `others` have the same shape.
+
+    What `jax.tree.map` does, for devices without JAX.
+
+    >>> map_leaves(lambda a, b: a + b, {"x": (1, 2)}, {"x": (10, 20)})
+    {'x': (11, 22)}
+    """
+    if tree is None:
+        return None
+    if isinstance(tree, dict):
+        return {key: map_leaves(function, tree[key], *(other[key] for other in others)) for key in tree}
+    if isinstance(tree, (tuple, list)):
+        parts = [map_leaves(function, *parts) for parts in zip(tree, *others, strict=True)]
+        return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
+    return function(tree, *others)
+
+
+def float32(value: Any) -> Array:
+    """A number, or a JAX value, in single precision."""
+    return value.astype(np.float32) if hasattr(value, "aval") else np.float32(value)
+
+
+def column(mask: Array, like: Array) -> Array:
+    """`mask` [n] shaped to broadcast against `like` [n, ...].
+
+    >>> column(np.ones(2), np.ones((2, 3, 4))).shape
+    (2, 1, 1)
+    """
+    return mask.reshape(mask.shape + (1,) * (like.ndim - 1))

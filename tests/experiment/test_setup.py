@@ -90,4 +90,4 @@ def test_what_does_not_fit_is_one_sentence(choices: dict[str, Any], sentence: st
 def test_server_rule_by_name() -> None:
     chosen = Experiment.set_up(small(methods=("fedogd", "ofediq"), server="coin")).methods
     assert {one.server for one in chosen.values()} == {coin()}
-    assert chosen["fedogd"].local == Experiment.set_up(small()).methods["fedogd"].local
+    assert chosen["fedogd"].client == Experiment.set_up(small()).methods["fedogd"].client

@@ -117,7 +117,7 @@ class Processes:
         """The model on disk."""
         saved = ServerState.read(self.state)
         assert saved is not None
-        return saved.params
+        return saved.arrays["state/params"]
 
     def client(self, name: str) -> dict[str, Any]:
         """What the server has on disk about a client."""

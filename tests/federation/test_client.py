@@ -21,6 +21,7 @@ from ofediq.federation import Broker, BrokerError, Client, ModelSpec, Rules, Ser
 from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.messages import ModelMessage, Publish, UpdateMessage, write_json
 from ofediq.federation.protocol.task import Task
+from ofediq.methods.client import Down
 from tests.federation.mosquitto import Mosquitto
 
 SPEC = ModelSpec("linear", (3,), "regression")
@@ -103,41 +104,41 @@ def learner(step: int = 1) -> Learner:
     one = Learner("test", "sensor")
     one.receive("task", Task.of(methods.fedogd(0.1), SPEC, seed=0).encode())
     one.receive("welcome", write_json(number=0))
-    one.receive("model", ModelMessage(1, step, 1, None, np.zeros(4, np.float32)).encode())
+    one.receive("model", ModelMessage(1, step, 1, Down(np.zeros(4, np.float32), {}, {})).encode())
     return one
 
 
 def loss_of(learnt: tuple[bool, list[Publish]]) -> float:
     """The loss in the report of what a learner said."""
     (said,) = learnt[1]
-    return UpdateMessage.decode(said.payload, 4)[0].report.loss
+    return UpdateMessage.decode(said.payload, near=1).report.loss
 
 
 def test_a_late_label_is_judged_by_the_prediction_that_was_made() -> None:
     one = learner()
     x = np.ones(3, np.float32)
     assert one.predict(x) == 0.0
-    one.receive("model", ModelMessage(1, 2, 1, None, np.ones(4, np.float32)).encode())
+    one.receive("model", ModelMessage(1, 2, 1, Down(np.ones(4, np.float32), {}, {})).encode())
     assert loss_of(one.learn(x, 4.0)) == pytest.approx(
         16.0
     )  # right by the model of now, 4 off by that of then
-    one.receive("model", ModelMessage(1, 3, 1, None, np.ones(4, np.float32)).encode())
+    one.receive("model", ModelMessage(1, 3, 1, Down(np.ones(4, np.float32), {}, {})).encode())
     assert loss_of(one.learn(x, 4.0)) == pytest.approx(0.0)  # not predicted before: the present model counts
 
 
 def test_a_model_out_of_order_is_ignored() -> None:
     one = learner(step=5)
     for epoch, step in ((1, 4), (0, 9)):
-        one.receive("model", ModelMessage(epoch, step, 1, None, np.ones(4, np.float32)).encode())
+        one.receive("model", ModelMessage(epoch, step, 1, Down(np.ones(4, np.float32), {}, {})).encode())
         assert one.step == 5
-    one.receive("model", ModelMessage(2, 3, 1, None, np.ones(4, np.float32)).encode())
+    one.receive("model", ModelMessage(2, 3, 1, Down(np.ones(4, np.float32), {}, {})).encode())
     assert one.step == 3  # a later server lost some rounds: it is right
 
 
 def test_the_same_round_asked_again_gets_the_same_bytes() -> None:
     one = learner()
     first = one.learn(np.ones(3), 1.0)[1]
-    again = one.receive("model", ModelMessage(2, 1, 1, None, np.zeros(4, np.float32)).encode())
+    again = one.receive("model", ModelMessage(2, 1, 1, Down(np.zeros(4, np.float32), {}, {})).encode())
     assert [message.payload for message in again] == [message.payload for message in first]
 
 

@@ -16,7 +16,7 @@ from ofediq.federation.protocol.monitor import Monitor
 from ofediq.federation.protocol.rules import Rules
 from ofediq.federation.protocol.state import ServerState
 from ofediq.federation.protocol.task import ModelSpec
-from ofediq.methods import Method
+from ofediq.methods import Method, ServerRule
 from ofediq.simulation.reference import reference
 from ofediq.streams import Stream, load, partition
 from tests.federation.network import FEDERATION, Network
@@ -250,7 +250,7 @@ def test_what_an_earlier_federation_left_behind_is_not_taken_for_this_one(stream
 
 
 @dataclass(frozen=True)
-class Heavy:
+class Heavy(ServerRule):
     """Descent with momentum, whose state is a dict with a tuple and None in it."""
 
     name: str = "heavy"

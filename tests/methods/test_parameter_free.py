@@ -122,7 +122,7 @@ def test_with_server_changes_the_server_only() -> None:
     base = methods.ofediq(0.5, 3, 14, period=4)
     changed = methods.with_server(base, methods.coin())
     assert changed.server == methods.coin(0.1)
-    assert (changed.local, changed.compress, changed.period) == (base.local, base.compress, 4)
+    assert (changed.client, changed.compress, changed.period) == (base.client, base.compress, 4)
     assert methods.server_rule("coin") == methods.coin()
     assert methods.server_rule("descend", 0.3) == methods.descend(0.3)
     assert methods.server_rule("adam", 0.3).name == "adam(0.3)"

@@ -10,6 +10,7 @@ import pytest
 from ofediq import codec, methods
 from ofediq.errors import InputError
 from ofediq.methods import Participation
+from ofediq.randomness import Address
 
 
 def test_bernoulli_frequency_and_independence() -> None:
@@ -69,16 +70,15 @@ def test_quantize_in_bulk_is_what_the_receiver_decodes(
     piece = methods.quantize(levels, blocks, coding=coding)
     updates = np.random.default_rng(0).standard_normal((5, 650)).astype(np.float32)
     updates[2] = 0
-    sent, bits = piece.apply(updates, 1, 9, np.arange(5))
-    compiled, compiled_bits = jax.jit(piece.apply)(updates, 1, 9, np.arange(5))
+    sent, bits = piece.apply(updates, Address(1, 9, np.arange(5)))
+    compiled, compiled_bits = jax.jit(piece.apply)(updates, Address(1, 9, np.arange(5)))
     np.testing.assert_allclose(compiled, sent, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(compiled_bits, bits, rtol=1e-4)
     for k in range(5):
-        frame = codec.encode(piece.message(updates[k], 1, 9, k), coding)
-        np.testing.assert_allclose(
-            codec.decode(frame, max_dim=650).dequantize(), sent[k], rtol=1e-5, atol=1e-6
-        )
-        real = 8 * (len(frame) - codec.HEADER_BYTES)
+        message = piece.encode(updates[k], Address(1, 9, k))
+        received = piece.decode(message, 650, Address(1, 9, k))
+        np.testing.assert_allclose(received, sent[k], rtol=1e-5, atol=1e-6)
+        real = message.bits
         assert real <= piece.formula_bits(650)
         assert real == bits[k] if coding == "packed" else abs(real - bits[k]) <= 0.02 * real + 64
 

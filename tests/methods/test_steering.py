@@ -7,9 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ofediq import codec, methods, models, streams
+from ofediq import methods, models, streams
 from ofediq.errors import InputError
-from ofediq.methods import Method
+from ofediq.methods import Budget, Method
+from ofediq.methods.steered import Steered
+from ofediq.randomness import Address
 from ofediq.simulation import simulate
 from ofediq.streams import Stream
 
@@ -26,7 +28,7 @@ def test_grid_is_unbiased_and_its_variance_is_as_stated() -> None:
     # within 5 % of z^2 sum f (1 - f); the seed is fixed.
     update = np.random.default_rng(0).standard_normal(50).astype(np.float32)
     z = np.float32(0.7)
-    sent, _ = methods.grid().apply(np.tile(update, (4000, 1)), 0, 1, np.arange(4000), z)
+    sent, _ = methods.grid().apply(np.tile(update, (4000, 1)), Address(0, 1, np.arange(4000)), z)
     fraction = np.abs(update / z) % 1
     variance = z**2 * fraction * (1 - fraction)
     assert (np.abs(sent.mean(0) - update) <= 5 * np.sqrt(variance / 4000) + 1e-6).all()
@@ -36,18 +38,18 @@ def test_grid_is_unbiased_and_its_variance_is_as_stated() -> None:
 
 def test_grid_messages_travel_through_the_codec() -> None:
     update = np.random.default_rng(0).laplace(size=5000).astype(np.float32)
-    sent, bits = methods.grid().apply(update[None], 3, 7, np.array([4]), np.float32(2.5))
-    frame = codec.encode(methods.grid().message(update, 3, 7, 4, 2.5), "entropy")
-    np.testing.assert_array_equal(codec.decode(frame, max_dim=5000).dequantize(), sent[0])
-    assert abs(8 * (len(frame) - codec.HEADER_BYTES) - bits[0]) <= 0.01 * bits[0]
+    sent, bits = methods.grid().apply(update[None], Address(3, 7, np.array([4])), np.float32(2.5))
+    message = methods.grid().encode(update, Address(3, 7, 4), 2.5)
+    np.testing.assert_array_equal(methods.grid().decode(message, 5000, Address(3, 7, 4), 2.5), sent[0])
+    assert abs(message.bits - bits[0]) <= 0.01 * bits[0]
 
 
 def test_an_update_beyond_the_grid_is_neither_cut_nor_refused() -> None:
     update = np.array([1e6, 1.0, -3e5, 0.0], np.float32)
-    sent, _ = methods.grid().apply(np.tile(update, (500, 1)), 0, 1, np.arange(500), np.float32(1e-3))
+    sent, _ = methods.grid().apply(np.tile(update, (500, 1)), Address(0, 1, np.arange(500)), np.float32(1e-3))
     np.testing.assert_allclose(sent[:, [0, 2, 3]].mean(0), update[[0, 2, 3]], rtol=1e-4)
-    message = methods.grid().message(update, 0, 1, 7, 1e-3)
-    np.testing.assert_array_equal(message.dequantize(), sent[7])
+    message = methods.grid().encode(update, Address(0, 1, 7), 1e-3)
+    np.testing.assert_array_equal(methods.grid().decode(message, 4, Address(0, 1, 7), 1e-3), sent[7])
 
 
 def test_probabilities_follow_norms_between_floor_and_one() -> None:
@@ -71,8 +73,10 @@ def test_a_bad_first_signal_is_corrected(digits: Stream) -> None:
     bits = 0.05 * 32 * digits.clients * SOFTMAX.dim
     method = methods.ofedgrid(bits, digits.steps, step_size=0.1)
     for first in (1e-4, 1e4):
-        assert method.steer is not None
-        off = replace(method, steer=replace(method.steer, first=first))
+        assert isinstance(method.server, Steered)
+        assert isinstance(method.server.budget, Budget)
+        budget = replace(method.server.budget, first=first)
+        off = replace(method, server=replace(method.server, budget=budget))
         spent = simulate(off, digits, SOFTMAX).bits_wire.sum() / (bits * digits.steps)
         assert 0.7 < spent < 1.3
 
@@ -110,10 +114,12 @@ def test_beats_the_papers_method_at_equal_real_bits(digits: Stream) -> None:
 
 
 def test_pieces_that_need_steering_say_so() -> None:
-    pieces = {"local": methods.local_ogd(0.1), "server": methods.descend(0.1)}
-    with pytest.raises(InputError, match="`steer` must be given with norm-proportional participation"):
+    pieces = {"client": methods.local_ogd(0.1), "server": methods.descend(0.1)}
+    with pytest.raises(
+        InputError, match="`server` must broadcast 'grid_step', which the method's participation"
+    ):
         methods.method(**pieces, participation=methods.norm_proportional(1.0))  # type: ignore[arg-type]  # kwargs
-    with pytest.raises(InputError, match="`steer` must be given with the grid compressor"):
+    with pytest.raises(InputError, match="`server` must broadcast 'grid_step', which the method's compress"):
         methods.method(**pieces, compress=methods.grid())  # type: ignore[arg-type]  # kwargs
     with pytest.raises(InputError, match="`steps` must be an integer >= 1, got None"):
         methods.at_budget("ofedgrid", 0.1, 100, 10)

@@ -16,6 +16,7 @@ from ofediq.methods import Method
 from ofediq.methods.compress import Quantize
 from ofediq.methods.server import Descend
 from ofediq.models import Model, Network
+from ofediq.randomness import Address
 from ofediq.simulation import Regret, hindsight, simulate
 from ofediq.simulation.reference import reference
 from ofediq.streams import Dataset, Stream
@@ -75,7 +76,7 @@ def test_local_steps_must_be_the_servers() -> None:
     regret = simulate(other, stream, model).regret()
     assert regret.bound is None
     assert regret.reason == f"the theorems assume local steps of the server's step size {eta:g}, not 1"
-    assert simulate(replace(other, local=methods.local_ogd(eta)), stream, model).regret().bound is not None
+    assert simulate(replace(other, client=methods.local_ogd(eta)), stream, model).regret().bound is not None
     # With a period of 1 a client sends before it moves: its own step size moves nothing.
     assert simulate(replace(other, period=1), stream, model).regret().bound is not None
 
@@ -110,8 +111,8 @@ class Momentum(Descend):
 class Halved(Quantize):
     """A biased compressor that inherits an unbiased one's variance."""
 
-    def apply(self, updates: Any, seed: Any, step: Any, ids: Any, signal: Any = None) -> tuple[Any, Any]:
-        sent, bits = super().apply(updates, seed, step, ids, signal)
+    def apply(self, updates: Any, address: Address, signal: Any = None) -> tuple[Any, Any]:
+        sent, bits = super().apply(updates, address, signal)
         return sent / np.float32(2), bits
 
 

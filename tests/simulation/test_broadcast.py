@@ -11,14 +11,16 @@ import pytest
 from ofediq import methods, models, streams
 from ofediq.codec import packed_payload_bytes
 from ofediq.errors import InputError
-from ofediq.methods import Budget, Method
+from ofediq.methods import Method
 from ofediq.simulation import InterruptedRunError, reference, simulate
 from ofediq.streams import Stream
 
 SOFTMAX = models.softmax(64, 10)
 PACKED = methods.delta(levels=7, blocks=14, refresh=4, coding="packed")
 ENTROPY = methods.delta(levels=7, blocks=14, refresh=5, coding="entropy")
-STEERED = replace(methods.ofedgrid(1.0, 17), steer=Budget(1e9, 17, first=0.05, agility=1.0))
+STEERED = replace(
+    methods.ofedgrid(1.0, 17), server=methods.steered(methods.descend(0.01), methods.Still(0.05))
+)
 CASES = {
     "fedogd": methods.with_broadcast(methods.fedogd(0.1), PACKED),
     "ofediq": methods.with_broadcast(methods.ofediq(0.5, 3, 14, period=3, step_size=0.1), PACKED),

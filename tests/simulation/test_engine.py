@@ -27,7 +27,7 @@ def assert_identical(one: Result, other: Result) -> None:
 
 
 def test_ofediq_with_everyone_and_no_quantiser_is_fedogd_exactly(digits: Stream) -> None:
-    plain = methods.method(local=methods.local_ogd(0.1), server=methods.descend(0.1))
+    plain = methods.method(client=methods.local_ogd(0.1), server=methods.descend(0.1))
     averaged = methods.ofedavg(1.0, 0.1)
     fedogd = simulate(methods.fedogd(0.1), digits, SOFTMAX)
     for method in (plain, averaged, methods.fedomd(1, 0.1)):

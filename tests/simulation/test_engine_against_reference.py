@@ -9,7 +9,9 @@ import optax
 import pytest
 
 from ofediq import methods, models
-from ofediq.methods import Budget, Method
+from ofediq.methods import Method
+from ofediq.methods.zoo.scaffold import scaffold
+from ofediq.methods.zoo.topk_ef import topk_ef
 from ofediq.models import Model
 from ofediq.simulation import Result, reference, simulate
 from ofediq.streams import Dataset, Stream
@@ -36,6 +38,11 @@ CASES = {
     "ofediq-entropy": methods.ofediq(0.5, levels=3, blocks=14, step_size=0.1, coding="entropy"),
     "rotated": replace(methods.ofedavg(0.5, 0.1), compress=methods.rotate(2)),
     "rotated-nearest": replace(methods.ofedavg(0.5, 0.1), compress=methods.rotate(1, "nearest")),
+    "topk_ef": topk_ef(keep=20, rate=0.5, step_size=0.1),
+    "topk_ef-everyone": topk_ef(keep=3, step_size=0.1),
+    "scaffold": scaffold(period=3, rate=0.6, step_size=0.1),
+    "scaffold-one": scaffold(period=1, step_size=0.1),
+    "scaffold-quantised": replace(scaffold(period=4, step_size=0.1), compress=methods.quantize(7, 14)),
     "fedogd-coin": methods.with_server(methods.fedogd(), methods.coin()),
     "ofediq-coin": methods.with_server(methods.ofediq(0.5, 3, 14, preset="authors"), methods.coin()),
 }
@@ -46,13 +53,15 @@ def test_engine_equals_reference(key: str, digits: Stream) -> None:
     assert_same_run(CASES[key], digits, models.softmax(64, 10))
 
 
-@pytest.mark.parametrize("key", ["fedogd", "ofedavg", "fedomd", "ofediq", "ofediq-period", "ofediq-authors"])
+@pytest.mark.parametrize(
+    "key", ["fedogd", "ofedavg", "fedomd", "ofediq", "ofediq-period", "ofediq-authors", "topk_ef", "scaffold"]
+)
 def test_engine_equals_reference_when_clients_come_and_go(key: str, patchy: Stream) -> None:
     assert_same_run(CASES[key], patchy, models.softmax(64, 10))
 
 
 @pytest.mark.parametrize("chunk", [1, 5, 12, 100])
-@pytest.mark.parametrize("key", ["fedogd", "ofediq", "ofediq-period"])
+@pytest.mark.parametrize("key", ["fedogd", "ofediq", "ofediq-period", "topk_ef", "scaffold"])
 def test_chunks_do_not_matter(key: str, chunk: int, digits: Stream) -> None:
     assert_same_run(CASES[key], digits, replace(models.softmax(64, 10), chunk=chunk))
 
@@ -89,8 +98,9 @@ def test_entropic_mirror_descent(mirror: str, regression: Stream) -> None:
 def test_steered_methods(steered: str, digits: Stream) -> None:
     # The engine steers by ideal code lengths, the loop by real bytes: hold the signal still, and compare bits apart.
     base = methods.ofedgrid(1.0, 17) if steered == "grid" else methods.ofediq_norm(3, 14, 1.0, 17)
-    still = Budget(1e9, 17, first=0.05 if steered == "grid" else 5.0, agility=1.0)
-    assert_same_run(replace(base, steer=still), digits, models.softmax(64, 10))
+    still = methods.Still(0.05 if steered == "grid" else 5.0)
+    server = methods.steered(methods.descend(0.01), still)
+    assert_same_run(replace(base, server=server), digits, models.softmax(64, 10))
 
 
 def assert_same_run(method: Method, stream: Stream, model: Model) -> None:

@@ -23,8 +23,9 @@ from ofediq.methods import Method
 from ofediq.models import Model, Network
 from ofediq.randomness import Purpose, stream_key
 from ofediq.simulation import InterruptedRunError, Result, client_mesh, simulate
-from ofediq.simulation.native import library, native_runner, native_status, window
+from ofediq.simulation.native import library, native_status, native_sums, window
 from ofediq.simulation.native.window import Kernels, Rules, quantized, supports, thread_count
+from ofediq.simulation.window import Setting
 from ofediq.streams import Dataset, Stream
 from tests.models.stacks import stacks
 
@@ -94,10 +95,10 @@ PAIRS = [
 @pytest.mark.parametrize(("method", "model"), PAIRS)
 def test_native_equals_jax(method: str, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = patchy_stream(model)
-    assert native_runner(METHODS[method], MODELS[model], None) is not None
+    assert not isinstance(native_sums(Setting(METHODS[method], MODELS[model], CLIENTS, None)), str)
     native = simulate(METHODS[method], stream, MODELS[model], seed=7)
     monkeypatch.setenv(library.SWITCH, "0")
-    assert native_runner(METHODS[method], MODELS[model], None) is None
+    assert isinstance(native_sums(Setting(METHODS[method], MODELS[model], CLIENTS, None)), str)
     jax = simulate(METHODS[method], stream, MODELS[model], seed=7)
     assert_same_run(native, jax)
 
@@ -225,8 +226,6 @@ def test_quantizer_survives_zeros_and_huge_numbers() -> None:
 @pytest.mark.parametrize(
     ("method", "model"),
     [
-        (methods.ogd(), MODELS["cnn"]),
-        (methods.local(), MODELS["cnn"]),
         (methods.fedomd(3, mirror="simplex"), MODELS["cnn"]),
         (methods.ofediq(0.5, 3, 20, coding="entropy"), MODELS["cnn"]),
         (methods.fedogd(), MODELS["softmax"]),
@@ -235,11 +234,11 @@ def test_quantizer_survives_zeros_and_huge_numbers() -> None:
     ],
 )
 def test_what_the_kernels_do_not_know_runs_in_jax(method: Method, model: Model) -> None:
-    assert native_runner(method, model, None) is None
+    assert isinstance(native_sums(Setting(method, model, CLIENTS, None)), str)
 
 
 def test_a_mesh_runs_in_jax() -> None:
-    assert native_runner(METHODS["fedogd"], MODELS["cnn"], client_mesh(1)) is None
+    assert isinstance(native_sums(Setting(METHODS["fedogd"], MODELS["cnn"], CLIENTS, client_mesh(1))), str)
 
 
 @pytest.mark.parametrize("setting", [("CC", "no-such-compiler"), ("PATH", "/nowhere"), ("CC", "false")])
@@ -361,7 +360,7 @@ def test_a_library_in_the_cache_needs_no_compiler(setting: tuple[str, str], tmp_
 def test_library_of_another_layout_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     longer = type("Longer", (window._Window,), {"_fields_": [("another", ctypes.c_void_p)]})
     monkeypatch.setattr(window, "_Window", longer)
-    assert native_runner(METHODS["fedogd"], MODELS["cnn"], None) is None
+    assert isinstance(native_sums(Setting(METHODS["fedogd"], MODELS["cnn"], CLIENTS, None)), str)
 
 
 @needs_compiler

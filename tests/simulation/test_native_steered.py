@@ -11,7 +11,8 @@ from ofediq import methods, models, streams
 from ofediq.methods import Method
 from ofediq.models import Model
 from ofediq.simulation import simulate
-from ofediq.simulation.native import native_status, native_steered
+from ofediq.simulation.native import native_status, native_sums
+from ofediq.simulation.window import Setting
 from ofediq.streams import Dataset, Stream
 
 pytestmark = pytest.mark.skipif("compiled" not in native_status(), reason="no compiler: " + native_status())
@@ -40,11 +41,11 @@ def images() -> tuple[Stream, Model]:
 def assert_native_equals_jax(
     method: Method, stream: Stream, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert native_steered(method, model, None) is not None
+    assert not isinstance(native_sums(Setting(method, model, stream.clients, None)), str)
     native = simulate(method, stream, model, seed=5)
     with monkeypatch.context() as patch:
         patch.setenv("OFEDIQ_NATIVE", "0")
-        assert native_steered(method, model, None) is None
+        assert isinstance(native_sums(Setting(method, model, stream.clients, None)), str)
         jax = simulate(method, stream, model, seed=5)
     np.testing.assert_array_equal(native.senders, jax.senders)
     np.testing.assert_allclose(native.bits_wire, jax.bits_wire, rtol=1e-4)
@@ -67,8 +68,7 @@ def test_windows_with_local_steps(digits: Stream, monkeypatch: pytest.MonkeyPatc
 def test_a_tiny_grid_and_a_diverging_run_stay_inside_their_arrays(
     digits: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert GRID.steer is not None
-    tiny = replace(GRID, steer=replace(GRID.steer, bits_per_step=1e9, first=1e-12))
+    tiny = replace(GRID, server=methods.steered(methods.descend(0.1), methods.Still(1e-12)))
     assert_native_equals_jax(tiny, digits, models.mlp_classifier(64, 10, hidden=(16,)), monkeypatch)
     wild = methods.ofedgrid(1e9, 12, step_size=1e30)
     assert simulate(wild, digits, models.mlp_classifier(64, 10, hidden=(16,))).diverged
@@ -80,5 +80,5 @@ def test_cnn_with_absent_clients(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_other_compressors_stay_with_jax() -> None:
     model = models.mlp_classifier(64, 10)
-    assert native_steered(methods.ofediq_norm(3, 14, 1e4, 12), model, None) is None
-    assert native_steered(GRID, models.softmax(64, 10), None) is None
+    assert isinstance(native_sums(Setting(methods.ofediq_norm(3, 14, 1e4, 12), model, 5, None)), str)
+    assert isinstance(native_sums(Setting(GRID, models.softmax(64, 10), 5, None)), str)

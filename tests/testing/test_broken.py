@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from ofediq import methods, models, streams
-from ofediq.codec import Coding, Message
+from ofediq.codec import Message
 from ofediq.errors import ContractError, InputError
 from ofediq.methods import Method
+from ofediq.methods.client import ClientRule, Hold, Ogd
 from ofediq.methods.compress import Identity, Quantize
-from ofediq.methods.local import Hold, Ogd
 from ofediq.methods.participation import Bernoulli
 from ofediq.methods.server import Descend
+from ofediq.randomness import Address
 from ofediq.testing import CONTRACTS, check_method
 
 PIECES = [name for name in CONTRACTS if not name.startswith("run:")]
@@ -27,24 +28,24 @@ BASE = methods.ofedavg(0.3, 0.1)
 class Rounded(Identity):
     """Rounds to a tenth, always the same way: biased."""
 
-    def apply(self, updates: Any, seed: Any, step: Any, ids: Any, signal: Any = None) -> tuple[Any, Any]:
-        return super().apply((updates * 10).round() / np.float32(10), seed, step, ids)
+    def apply(self, updates: Any, address: Address, signal: Any = None) -> tuple[Any, Any]:
+        return super().apply((updates * 10).round() / np.float32(10), address)
 
-    def message(self, update: Any, seed: int, step: int, client: int, signal: float | None = None) -> Message:
-        return super().message((update * 10).round() / np.float32(10), seed, step, client)
+    def message(self, update: Any, address: Address, signal: float | None = None) -> Message:
+        return super().message((update * 10).round() / np.float32(10), address)
 
 
 @dataclass(frozen=True)
 class Declared(Rounded):
-    unbiased: bool = False
+    unbiased = False
 
 
 @dataclass(frozen=True)
 class Cheap(Identity):
     """Counts half of its bits."""
 
-    def apply(self, updates: Any, seed: Any, step: Any, ids: Any, signal: Any = None) -> tuple[Any, Any]:
-        sent, bits = super().apply(updates, seed, step, ids)
+    def apply(self, updates: Any, address: Address, signal: Any = None) -> tuple[Any, Any]:
+        sent, bits = super().apply(updates, address)
         return sent, bits / 2
 
 
@@ -60,36 +61,34 @@ class Boastful(Identity):
 class TwoFaced(Identity):
     """The simulator sees the update, the server a part of it."""
 
-    def message(self, update: Any, seed: int, step: int, client: int, signal: float | None = None) -> Message:
-        return super().message(update * np.float32(0.9), seed, step, client)
+    def message(self, update: Any, address: Address, signal: float | None = None) -> Message:
+        return super().message(update * np.float32(0.9), address)
 
 
 @dataclass(frozen=True)
 class SameForAll(Quantize):
     """All clients share one stream of draws."""
 
-    def apply(self, updates: Any, seed: Any, step: Any, ids: Any, signal: Any = None) -> tuple[Any, Any]:
-        return super().apply(updates, seed, step, ids * 0)
+    def apply(self, updates: Any, address: Address, signal: Any = None) -> tuple[Any, Any]:
+        return super().apply(updates, address._replace(client=address.client * 0))
 
-    def message(self, update: Any, seed: int, step: int, client: int, signal: float | None = None) -> Message:
-        return replace(super().message(update, seed, step, 0), client=client)
+    def message(self, update: Any, address: Address, signal: float | None = None) -> Message:
+        return replace(super().message(update, address._replace(client=0)), client=address.client)
 
 
 @dataclass(frozen=True)
 class Divides(Identity):
     """Goes through the norm, and forgets that it may be 0."""
 
-    coding: Coding = "raw"
-
-    def apply(self, updates: Any, seed: Any, step: Any, ids: Any, signal: Any = None) -> tuple[Any, Any]:
+    def apply(self, updates: Any, address: Address, signal: Any = None) -> tuple[Any, Any]:
         norms = (updates * updates).sum(1)[:, None] ** 0.5
-        return super().apply(updates / norms * norms, seed, step, ids)
+        return super().apply(updates / norms * norms, address)
 
 
 @dataclass(frozen=True)
 class NumpyOnly(Identity):
-    def apply(self, updates: Any, seed: Any, step: Any, ids: Any, signal: Any = None) -> tuple[Any, Any]:
-        return super().apply(np.array(updates), seed, step, ids)
+    def apply(self, updates: Any, address: Address, signal: Any = None) -> tuple[Any, Any]:
+        return super().apply(np.array(updates), address)
 
 
 @dataclass(frozen=True)
@@ -162,7 +161,7 @@ class Mixing(Ogd):
 
 
 @dataclass
-class Loose:
+class Loose(ClientRule):
     """Can be changed after it was compiled."""
 
     moves: bool = False
@@ -185,7 +184,7 @@ CASES: dict[str, tuple[Method, dict[str, str]]] = {
         compressing(Boastful()),
         {"compress: bits <= formula": "at most 5,200 bits, and 20,800 are sent"},
     ),
-    "two faces": (compressing(TwoFaced()), {"compress: apply = message": "`apply` and `message` differ"}),
+    "two faces": (compressing(TwoFaced()), {"compress: apply = encode": "`apply` and `encode` differ"}),
     "one stream": (
         compressing(SameForAll(3, 14)),
         {"compress: unbiased": "is off by", "compress: addressed draws": "do not depend on the client"},
@@ -219,12 +218,12 @@ CASES: dict[str, tuple[Method, dict[str, str]]] = {
         {"server: no hidden state": "changes its arguments in place"},
     ),
     "growing state": (replace(BASE, server=Growing(0.1)), {"server: NumPy = JAX": "shapes and types"}),
-    "moves": (replace(BASE, local=Restless()), {"local: row by row": "`local.moves` is False, but"}),
+    "moves": (replace(BASE, client=Restless()), {"client: row by row": "`client.moves` is False, but"}),
     "mixing": (
-        replace(BASE, local=Mixing(0.1)),
-        {"local: row by row": "differently when it is treated alone"},
+        replace(BASE, client=Mixing(0.1)),
+        {"client: row by row": "differently when it is treated alone"},
     ),
-    "not frozen": (replace(BASE, local=Loose()), {"pieces: frozen": "`local` must be a frozen dataclass"}),
+    "not frozen": (replace(BASE, client=Loose()), {"pieces: frozen": "`client` must be a frozen dataclass"}),
     "not JSON": (replace(BASE, name=b"bytes"), {"describe: JSON": "must be JSON"}),  # type: ignore[arg-type]  # on purpose
 }
 
@@ -246,7 +245,7 @@ def test_a_declared_bias_is_no_bias() -> None:
     ("method", "sentence"),
     [
         (compressing(TwoFaced()), r"^from step \d+ on the engine's losses are not those of the plain loop.$"),
-        (replace(BASE, period=3, local=Restless()), "^it raises TypeError: scan body function carry"),
+        (replace(BASE, period=3, client=Restless()), "^it raises TypeError: scan body function carry"),
     ],
 )
 def test_a_run_shows_it_as_well(method: Method, sentence: str) -> None:

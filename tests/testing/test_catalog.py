@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ofediq import methods
-from ofediq.methods import KEYS, Method
+from ofediq.methods import Method
 from ofediq.testing import CONTRACTS, check_method
 
 RATES = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 0.05, 0.01]
@@ -24,6 +24,9 @@ CASES = {
         methods.with_server(QUANTIZED, methods.coin()), methods.delta(7, 14, refresh=2)
     ),
     "ofedgrid": methods.ofedgrid(bits_per_step=1e4, steps=300),
+    "ofediq_norm": methods.ofediq_norm(3, 14, bits_per_step=1e4, steps=300),
+    "scaffold": methods.make("scaffold(period=4, rate=0.6, step_size=0.1)"),
+    "topk_ef": methods.make("topk_ef(keep=20, rate=0.5, step_size=0.1)"),
     "ogd": methods.ogd(0.1),
     "local": methods.local(0.1),
 }
@@ -40,14 +43,13 @@ def test_keeps_every_contract(key: str) -> None:
 
 
 def test_every_name_of_the_catalogue_is_among_them() -> None:
-    assert {key.split("-")[0] for key in CASES} >= set(KEYS)
+    assert {key.split("-")[0] for key in CASES} >= set(methods.entries())
 
 
 @pytest.mark.parametrize(
     "method",
     [
         replace(methods.ofedavg(0.5), compress=methods.rotate(1)),
-        methods.ofediq_norm(3, 14, bits_per_step=1e4, steps=300),
         methods.ofediq(0.01, levels=1, blocks=650),
         methods.ofediq(1.0, levels=2**15, blocks=1),
         methods.ofedavg(0.3, preset="authors"),

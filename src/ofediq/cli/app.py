@@ -17,6 +17,7 @@ from ofediq.cli.client import client
 from ofediq.cli.data import data
 from ofediq.cli.doctor import doctor
 from ofediq.cli.frontier import frontier
+from ofediq.cli.methods import methods
 from ofediq.cli.plan import plan
 from ofediq.cli.reproduce import reproduce
 from ofediq.cli.run import run
@@ -39,6 +40,7 @@ app.command()(plan)
 app.command()(run)
 app.command()(frontier)
 app.command()(reproduce)
+app.command()(methods)
 app.command()(data)
 app.command()(up)
 app.command()(serve)

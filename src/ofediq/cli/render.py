@@ -33,15 +33,15 @@ def facts(values: Mapping[str, str]) -> Table:
     return grid
 
 
-def table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
-    """Rows under a header: the first column to the left, numbers to the right.
+def table(columns: Iterable[str], rows: Iterable[Iterable[str]], *, words: bool = False) -> Table:
+    """Rows under a header: the first column to the left, numbers to the right; all to the left if they are `words`.
 
     >>> table(("method", "bits"), [("FedOGD", "32"), ("OFedAvg", "16")]).row_count
     2
     """
     grid = Table(box=SIMPLE_HEAD)
     for index, column in enumerate(columns):
-        grid.add_column(column, justify="right" if index else "left")
+        grid.add_column(column, justify="right" if index and not words else "left")
     for row in rows:
         grid.add_row(*row)
     return grid

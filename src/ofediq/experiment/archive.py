@@ -28,16 +28,16 @@ def save_result(path: Path, result: Result) -> None:
     """Write what `result` recorded to `path`, in one move."""
     identity = _identity(result.method, result.model, result.stream, result.seed)
     arrays = {name: getattr(result, name) for name in _ARRAYS}
-    _FINISHED.write(path, arrays, identity=identity, meta={"seconds": result.seconds})
+    _FINISHED.write(
+        path, arrays, identity=identity, meta={"seconds": result.seconds, "engine": result.engine}
+    )
 
 
 def load_result(path: Path, method: Method, model: Model, stream: Stream, seed: int) -> Result:
     """The result in `path`, which must be that of this method, model, stream and seed."""
     stored = _FINISHED.read(path, identity=_identity(method, model, stream, seed))
-    arrays = {name: stored.array(name) for name in _ARRAYS}
-    return Result(
-        method=method, model=model, stream=stream, seed=seed, seconds=stored.meta["seconds"], **arrays
-    )
+    arrays: dict[str, Any] = {name: stored.array(name) for name in _ARRAYS}
+    return Result(method=method, model=model, stream=stream, seed=seed, **arrays, **stored.meta)
 
 
 def _identity(method: Method, model: Model, stream: Stream, seed: int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from ofediq.errors import InputError
 from ofediq.experiment.config import Config
 from ofediq.methods import Method, hold, with_server
 from ofediq.methods.adaptive import adaptive
+from ofediq.methods.client import Ogd
 from ofediq.models import Model, anchored, build
 from ofediq.models.network import Network
 from ofediq.streams import Dataset, Stream, load, load_own, partition, usual_clients
@@ -105,8 +106,14 @@ def budget_for(dim: int) -> float:
 
 
 def untuned(method: Method) -> Method:
-    """`method` without a step size: gradients at the common model, and a server that finds its own."""
-    return with_server(replace(method, local=hold()), adaptive())
+    """`method` without a step size: gradients at the common model, and a server that finds its own.
+
+    A method whose server is part of it, such as SCAFFOLD, stays as it is.
+    """
+    if method.server.vectors:
+        return method
+    plain = replace(method, client=hold()) if isinstance(method.client, Ogd) else method
+    return with_server(plain, adaptive())
 
 
 def _load(config: Config, options: dict[str, Any]) -> tuple[Dataset, list[str]]:

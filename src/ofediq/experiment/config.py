@@ -80,7 +80,7 @@ class Config(Settings):
     )
     alpha: Positive = setting(0.5, "Concentration of dirichlet.", panel=_DATA)
     labels: Annotated[int, limited(1, 10**6)] = setting(2, "Labels per client of label.", panel=_DATA)
-    methods: tuple[Annotated[str, one_of("ofediq.methods:KEYS")], ...] = setting(
+    methods: tuple[Annotated[str, accepted_by("ofediq.methods.registry:known")], ...] = setting(
         (),
         "Any of fedogd, ofedavg, fedomd, ofediq, ofedgrid, ogd, local, with commas.",
         shown="the first four; fedogd, ofediq, ofedgrid, local for auto",

@@ -96,7 +96,7 @@ def _dealer(config: Config) -> Callable[[int], Stream]:
 
 def _concerns(method: Method, budget: float, model: Model, stream: Stream) -> list[str]:
     """Where a method does not do what its name and the budget promise."""
-    if method.topology != "federated" or method.steer is not None:  # a steered method keeps its budget itself
+    if method.topology != "federated" or not method.participation.foreseeable:  # it keeps its budget itself
         return []
     sentences = []
     if method.period > stream.steps:

@@ -86,7 +86,7 @@ class ModelChoice(Settings):
 class MethodChoice(Settings):
     """`[method]`: which method, and what it may spend."""
 
-    key: Annotated[str, one_of("ofediq.methods:KEYS")] = setting(
+    key: Annotated[str, accepted_by("ofediq.methods.registry:known")] = setting(
         "ofediq", "fedogd, ofedavg, fedomd, ofediq or ofedgrid."
     )
     budget: Fraction = setting(0.01, "Fraction of FedOGD's uplink bits, in (0, 1].")

@@ -1,57 +1,59 @@
-"""Methods as compositions: local rule, participation, compressor, server rule, broadcast."""
+"""Methods as compositions: client rule, participation, compressor, combination, server rule, broadcast.
+
+`methods.round` is what they do, `methods.zoo` has one file per named method, `methods.registry` knows their names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from ofediq.methods.broadcast import Broadcast, delta, whole
-from ofediq.methods.catalog import (
-    KEYS,
-    PRESETS,
-    SERVERS,
-    at_budget,
-    fedogd,
-    fedomd,
-    from_plan,
-    local,
-    method,
-    ofedavg,
-    ofedgrid,
-    ofediq,
-    ofediq_norm,
-    ogd,
-    server_rule,
-    with_broadcast,
-    with_server,
-)
+from ofediq.methods.client import ClientRule, hold, local_ogd
+from ofediq.methods.combine import Combine, add_up
 from ofediq.methods.compress import Compressor, grid, identity, quantize
-from ofediq.methods.local import LocalRule, hold
-from ofediq.methods.local import ogd as local_ogd
 from ofediq.methods.method import Method, Topology
 from ofediq.methods.mirror import MirrorMap, mirror_map
 from ofediq.methods.parameter_free import Coin, coin
 from ofediq.methods.participation import Participation, bernoulli, everyone, fixed_size, norm_proportional
+from ofediq.methods.presets import PRESETS, SERVERS, method, server_rule, with_broadcast, with_server
+from ofediq.methods.registry import Terms, at_budget, entries, entry, make, named
 from ofediq.methods.rotate import rotate
 from ofediq.methods.server import ServerRule, adam, descend, optimizer
+from ofediq.methods.steered import Still, steered
 from ofediq.methods.steering import Budget, budget
+from ofediq.methods.zoo.fedogd import fedogd
+from ofediq.methods.zoo.fedomd import fedomd
+from ofediq.methods.zoo.ofedavg import ofedavg
+from ofediq.methods.zoo.ofedgrid import ofedgrid, ofediq_norm
+from ofediq.methods.zoo.ofediq import from_plan, ofediq
+from ofediq.methods.zoo.references import local, ogd
 
 __all__ = [
-    "KEYS",
     "PRESETS",
     "SERVERS",
     "Broadcast",
     "Budget",
+    "ClientRule",
     "Coin",
+    "Combine",
     "Compressor",
-    "LocalRule",
     "Method",
     "MirrorMap",
     "Participation",
     "ServerRule",
+    "Still",
+    "Terms",
     "Topology",
     "adam",
+    "add_up",
     "at_budget",
     "bernoulli",
     "budget",
     "coin",
     "delta",
     "descend",
+    "entries",
+    "entry",
     "everyone",
     "fedogd",
     "fedomd",
@@ -62,8 +64,10 @@ __all__ = [
     "identity",
     "local",
     "local_ogd",
+    "make",
     "method",
     "mirror_map",
+    "named",
     "norm_proportional",
     "ofedavg",
     "ofedgrid",
@@ -74,7 +78,17 @@ __all__ = [
     "quantize",
     "rotate",
     "server_rule",
+    "steered",
     "whole",
     "with_broadcast",
     "with_server",
 ]
+
+if not TYPE_CHECKING:  # a type checker finds misspelt names
+
+    def __getattr__(name: str) -> Any:
+        """Any other named method, by its name."""
+        found = {} if name.startswith("_") else entries()
+        if name not in found:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return found[name].build

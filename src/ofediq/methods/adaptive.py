@@ -15,6 +15,8 @@ import numpy as np
 
 from ofediq.arrays import Array, namespace
 from ofediq.errors import require_positive
+from ofediq.methods.pieces import piece
+from ofediq.methods.server import ServerRule
 
 # Memories of the factor: about 100, 1,000 and 10,000 updates.
 _FADES = np.array([0.99, 0.999, 0.9999], np.float32)
@@ -34,8 +36,9 @@ class Search(NamedTuple):
     factor: Array  # [3] its parts, one per memory
 
 
+@piece
 @dataclass(frozen=True)
-class Adaptive:
+class Adaptive(ServerRule):
     """Two learners that need no step size, added up: w = w_1 + (sum of factors) path + near.
 
     With g = total / K, V <- V + g^2 and u = g / sqrt(V) in each coordinate:
@@ -59,14 +62,13 @@ class Adaptive:
 
     first: float
 
+    def __post_init__(self) -> None:
+        require_positive("first", self.first)
+
     @property
     def name(self) -> str:
         """Short name."""
         return f"adaptive({self.first:g})"
-
-    def start(self, params: Array) -> Array:
-        """`params`."""
-        return params
 
     def init(self, params: Array) -> Search:
         """Nothing known."""
@@ -105,4 +107,4 @@ def adaptive(first: float = 1e-3) -> Adaptive:
     >>> bool((larger == moved).all())  # the scale of the loss does not matter
     True
     """
-    return Adaptive(require_positive("first", first))
+    return Adaptive(first)

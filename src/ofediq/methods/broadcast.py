@@ -6,56 +6,54 @@ full broadcast v = w.
 
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from ofediq.arrays import Array, namespace
-from ofediq.codec import Coding, Message, block_layout
-from ofediq.errors import InputError, require_integer
-from ofediq.methods.compress import Quantize, quantize
-from ofediq.randomness import Purpose
+from ofediq.codec import Coding, block_layout
+from ofediq.errors import InputError, WireError, require_integer
+from ofediq.methods.compress import Encoded, Quantize, Vector, identity, quantize
+from ofediq.methods.pieces import piece
+from ofediq.randomness import Address, Purpose
 
 SERVER = 2**32 - 1
 """The server's number where a message or a draw asks for a client's: no client has it."""
 
 
-class Broadcast(Protocol):
+class Broadcast(abc.ABC):
     """From the server's model and the clients' copy of it to their next copy."""
 
-    @property
-    def exact(self) -> bool:
-        """Whether the copy always equals the model, so that nobody needs to keep it."""
+    exact: bool = False
+    """Whether the copy always equals the model."""
 
-    def check(self, dim: int) -> None:
+    def check(self, dim: int) -> None:  # noqa: B027  # most work for every size
         """Raise `InputError` unless this works for models of `dim` parameters."""
 
+    @abc.abstractmethod
     def send(
         self, params: Array, copy: Array, seed: Array, step: Array, number: Array
     ) -> tuple[Array, Array]:
         """The clients' next copy, and the bits of the payload; `number` counts broadcasts from 1."""
 
-    def message(
-        self,
-        params: npt.NDArray[np.float32],
-        copy: npt.NDArray[np.float32],
-        seed: int,
-        step: int,
-        number: int,
-    ) -> tuple[Message, Coding, bool]:
-        """The message, how it is written, and whether it adds to the copy (else it replaces it)."""
+    @abc.abstractmethod
+    def encode(self, params: Vector, copy: Vector, seed: int, step: int, number: int) -> tuple[Encoded, bool]:
+        """The message, and whether it adds to the copy (else it replaces it)."""
+
+    @abc.abstractmethod
+    def decode(
+        self, encoded: Encoded, adds: bool, copy: Vector | None, dim: int, seed: int, step: int
+    ) -> Vector:
+        """The clients' next copy from a message; `copy` is theirs, None if it is lost and nothing may be added."""
 
 
+@piece
 @dataclass(frozen=True)
-class Whole:
+class Whole(Broadcast):
     """The whole model, D numbers of 32 bits: v = w."""
 
-    exact: bool = True
-
-    def check(self, dim: int) -> None:
-        """Any size will do."""
+    exact = True
 
     def send(
         self, params: Array, copy: Array, seed: Array, step: Array, number: Array
@@ -63,20 +61,20 @@ class Whole:
         """The model itself."""
         return params, np.float32(32 * params.shape[-1])
 
-    def message(
-        self,
-        params: npt.NDArray[np.float32],
-        copy: npt.NDArray[np.float32],
-        seed: int,
-        step: int,
-        number: int,
-    ) -> tuple[Message, Coding, bool]:
+    def encode(self, params: Vector, copy: Vector, seed: int, step: int, number: int) -> tuple[Encoded, bool]:
         """A raw message."""
-        return Message.raw(params, step=step, client=SERVER), "raw", False
+        return identity().encode(params, Address(seed, step, SERVER)), False
+
+    def decode(
+        self, encoded: Encoded, adds: bool, copy: Vector | None, dim: int, seed: int, step: int
+    ) -> Vector:
+        """The model itself."""
+        return identity().decode(encoded, dim, Address(seed, step, SERVER))
 
 
+@piece
 @dataclass(frozen=True)
-class Delta:
+class Delta(Broadcast):
     """Quantised differences, and the whole model every `refresh` broadcasts.
 
         v <- v + Q_{s,b}(w - v),   or v <- w at every `refresh`-th broadcast
@@ -98,7 +96,10 @@ class Delta:
 
     quantizer: Quantize
     refresh: int | None = None
-    exact: bool = False
+
+    def __post_init__(self) -> None:
+        if self.refresh is not None:
+            require_integer("refresh", self.refresh, 1)
 
     def check(self, dim: int) -> None:
         """Refuse a quantiser so coarse that the copies may drift away from the model."""
@@ -118,26 +119,30 @@ class Delta:
         """The copy moved by what the clients decode."""
         xp = namespace(params)
         sender = xp.full(1, SERVER, dtype=np.uint32)
-        sent, bits = self.quantizer.apply((params - copy)[None], seed, step, sender)
+        sent, bits = self.quantizer.apply((params - copy)[None], Address(seed, step, sender))
         if self.refresh is None:
             return copy + sent[0], bits[0]
         whole = number % self.refresh == 0
         full = np.float32(32 * params.shape[-1])
         return xp.where(whole, params, copy + sent[0]), xp.where(whole, full, bits[0])
 
-    def message(
-        self,
-        params: npt.NDArray[np.float32],
-        copy: npt.NDArray[np.float32],
-        seed: int,
-        step: int,
-        number: int,
-    ) -> tuple[Message, Coding, bool]:
+    def encode(self, params: Vector, copy: Vector, seed: int, step: int, number: int) -> tuple[Encoded, bool]:
         """A quantised message, or a raw one when it is time for the whole model."""
+        address = Address(seed, step, SERVER)
         if self.refresh is not None and number % self.refresh == 0:
-            return Message.raw(params, step=step, client=SERVER), "raw", False
-        message = self.quantizer.message(params - copy, seed, step, SERVER)
-        return message, self.quantizer.coding, True
+            return identity().encode(params, address), False
+        return self.quantizer.encode(params - copy, address), True
+
+    def decode(
+        self, encoded: Encoded, adds: bool, copy: Vector | None, dim: int, seed: int, step: int
+    ) -> Vector:
+        """The copy moved by the difference, or the whole model."""
+        address = Address(seed, step, SERVER)
+        if not adds:
+            return identity().decode(encoded, dim, address)
+        if copy is None:
+            raise WireError("broadcast: a difference, and nothing to add it to")
+        return copy + self.quantizer.decode(encoded, dim, address)
 
 
 def whole() -> Whole:
@@ -154,6 +159,4 @@ def delta(levels: int = 7, blocks: int = 1, refresh: int | None = None, coding: 
     >>> after  # one coordinate differs: its block norm says all
     array([1., 2.], dtype=float32)
     """
-    if refresh is not None:
-        require_integer("refresh", refresh, 1)
     return Delta(replace(quantize(levels, blocks, coding), purpose=Purpose.DOWNLINK), refresh)

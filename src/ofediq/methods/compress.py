@@ -1,14 +1,15 @@
 """What a sender puts on the wire.
 
 A compressor has two faces. `apply` works on many updates at once, in NumPy or inside the simulator's JAX code, and
-returns what the server will decode; `message` makes the one real message of one client. Both take their draws from
-(seed, step, client), so they agree.
+returns what the server will decode; `encode` and `decode` are the one real message of one client. Both take their
+draws from (seed, step, client), so they agree.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol
+import abc
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from ofediq import codec
 from ofediq.arrays import Array, namespace
 from ofediq.codec import (
+    HEADER_BYTES,
     MAX_LEVELS,
     Coding,
     Message,
@@ -26,44 +28,78 @@ from ofediq.codec import (
     signed_symbols,
     symbol_values,
 )
-from ofediq.errors import require_choice, require_integer
-from ofediq.randomness import Purpose, stream_key, uniform
+from ofediq.errors import WireError, require_choice, require_integer
+from ofediq.methods.pieces import piece
+from ofediq.randomness import Address, Purpose, uniform
 from ofediq.theory import quantizer_variance
 
+Vector = npt.NDArray[np.float32]
 
-class Compressor(Protocol):
-    """From updates to what the server receives, with a count of bits.
 
-    A compressor that is unbiased may also offer `variance(dim)`: sigma_q^2 with E||Q(u) - u||^2 <= sigma_q^2 ||u||^2
-    for every update u of `dim` numbers. Without it no regret bound is claimed.
-    """
+class Encoded(NamedTuple):
+    """One message in bytes; the frame that carries it comes on top."""
+
+    payload: bytes
+    head: bytes = b""
 
     @property
-    def coding(self) -> Coding:
-        """How the codec writes a message: raw, packed or entropy."""
+    def bits(self) -> int:
+        """Of the payload."""
+        return 8 * len(self.payload)
 
+
+class Compressor(abc.ABC):
+    """From updates to what the server receives, with a count of bits.
+
+    One that is unbiased may also offer `variance(dim)`: sigma_q^2 with E||Q(u) - u||^2 <= sigma_q^2 ||u||^2 for
+    every update u of `dim` numbers. Without it no regret bound is claimed.
+
+    Attributes:
+        coding: how the codec writes a message: raw, packed or entropy.
+        unbiased: whether the mean of what is decoded is the update, for every update.
+        signal: name of the broadcast number that it rounds to, see `Down.scalars`; None for none.
+    """
+
+    coding: Coding
+    unbiased: bool = True
+    signal: str | None = None
+
+    def check(self, dim: int) -> None:  # noqa: B027  # most work for every size
+        """Raise `InputError` unless it works for vectors of `dim` coordinates."""
+
+    @abc.abstractmethod
     def formula_bits(self, dim: int) -> float:
-        """Bits of one message by the paper's formula."""
+        """Bits of one message by the paper's formula; NaN if it knows no such message."""
 
-    def apply(
-        self, updates: Array, seed: Array, step: Array, ids: Array, signal: Array = None
-    ) -> tuple[Array, Array]:
-        """What the server decodes from `updates` [n, dim] of clients `ids`, and bits of each payload, [n].
+    @abc.abstractmethod
+    def apply(self, updates: Array, address: Address, signal: Array = None) -> tuple[Array, Array]:
+        """What the server decodes from `updates` [n, dim] of the clients at `address`, and payload bits, [n]."""
 
-        `signal` is the number that the server broadcast with the model, in methods that are steered.
-        """
-
-    def message(
-        self, update: npt.NDArray[np.float32], seed: int, step: int, client: int, signal: float | None = None
-    ) -> Message:
+    @abc.abstractmethod
+    def message(self, update: Vector, address: Address, signal: float | None = None) -> Message:
         """The message of one client."""
 
+    def encode(self, update: Vector, address: Address, signal: float | None = None) -> Encoded:
+        """The message of one client in bytes."""
+        frame = codec.encode(self.message(update, address, signal), coding=self.coding)
+        return Encoded(frame[HEADER_BYTES:], frame[:HEADER_BYTES])
 
+    def decode(self, encoded: Encoded, dim: int, address: Address, signal: float | None = None) -> Vector:
+        """What the server reads, or `WireError`."""
+        message = codec.decode(encoded.head + encoded.payload, max_dim=dim)
+        like = self.message(np.ones(dim, np.float32), address, signal)
+        for name in ("dim", "levels", "blocks", "norm_bits", "rotation", "seed", "step", "client"):
+            if getattr(message, name) != getattr(like, name):
+                raise WireError(f"frame: its {name} is not {getattr(like, name)}")
+        return message.dequantize()
+
+
+@piece
 @dataclass(frozen=True)
-class Identity:
+class Identity(Compressor):
     """No compression: D numbers of 32 bits."""
 
-    coding: Coding = "raw"
+    coding = "raw"
 
     def formula_bits(self, dim: int) -> float:
         """32 D."""
@@ -73,21 +109,18 @@ class Identity:
         """sigma_q^2 = 0: what arrives is what was sent."""
         return 0.0
 
-    def apply(
-        self, updates: Array, seed: Array, step: Array, ids: Array, signal: Array = None
-    ) -> tuple[Array, Array]:
+    def apply(self, updates: Array, address: Address, signal: Array = None) -> tuple[Array, Array]:
         """The updates themselves."""
         return updates, namespace(updates).full(updates.shape[0], np.float32(32 * updates.shape[1]))
 
-    def message(
-        self, update: npt.NDArray[np.float32], seed: int, step: int, client: int, signal: float | None = None
-    ) -> Message:
+    def message(self, update: Vector, address: Address, signal: float | None = None) -> Message:
         """A raw message."""
-        return Message.raw(update, step=step, client=client)
+        return Message.raw(update, step=address.step, client=address.client)
 
 
+@piece
 @dataclass(frozen=True)
-class Quantize:
+class Quantize(Compressor):
     """The (s, b)-stochastic quantiser of Definition 2.
 
     Q(u)_i = ||u_block|| sign(u_i) m_i / s, where m_i is |u_i| s / ||u_block|| rounded at random to one of its two
@@ -98,7 +131,16 @@ class Quantize:
     levels: int
     blocks: int
     coding: Coding = "packed"
-    purpose: Purpose = field(default=Purpose.ROUND, repr=False)  # of the draws: up and down do not share them
+    purpose: Purpose = Purpose.ROUND  # of the draws: up and down do not share them
+
+    def __post_init__(self) -> None:
+        require_integer("levels", self.levels, 1, MAX_LEVELS)
+        require_integer("blocks", self.blocks, 1)
+        require_choice("coding", self.coding, ("packed", "entropy"))
+
+    def check(self, dim: int) -> None:
+        """A block has at least one coordinate."""
+        require_integer("blocks", self.blocks, 1, dim)
 
     def formula_bits(self, dim: int) -> float:
         """32 b + D (1 + log2(s + 1))."""
@@ -108,13 +150,11 @@ class Quantize:
         """sigma_q^2 of Assumption 3, as Definition 2 proves it."""
         return quantizer_variance(self.levels, self.blocks, dim)
 
-    def apply(
-        self, updates: Array, seed: Array, step: Array, ids: Array, signal: Array = None
-    ) -> tuple[Array, Array]:
+    def apply(self, updates: Array, address: Address, signal: Array = None) -> tuple[Array, Array]:
         """Quantised updates; the bits are the exact packed size, or the ideal length of the entropy code."""
         xp = namespace(updates)
         clients, dim = updates.shape
-        key = stream_key(seed, step, ids[:, None], self.purpose)
+        key = rows_of(address).key(self.purpose)
         draws = uniform(key, xp.arange(dim, dtype=np.uint32))
         values, symbols, norms = [], [], []
         for run in block_layout(dim, self.blocks):
@@ -130,18 +170,17 @@ class Quantize:
             return sent, xp.full(clients, np.float32(bits))
         return sent, payload_bits(xp.concatenate(symbols, axis=1), xp.concatenate(norms, axis=1), self.levels)
 
-    def message(
-        self, update: npt.NDArray[np.float32], seed: int, step: int, client: int, signal: float | None = None
-    ) -> Message:
+    def message(self, update: Vector, address: Address, signal: float | None = None) -> Message:
         """A quantised message."""
-        key = stream_key(seed, step, client, self.purpose)
+        key = address.key(self.purpose)
         return codec.quantize(
-            update, levels=self.levels, blocks=self.blocks, rng=key, step=step, client=client
+            update, levels=self.levels, blocks=self.blocks, rng=key, step=address.step, client=address.client
         )
 
 
+@piece
 @dataclass(frozen=True)
-class Grid:
+class Grid(Compressor):
     """Round to one common grid: value_i = z m_i, where m_i is u_i / z rounded at random to a neighbouring integer.
 
     The grid's step z is the server's signal, the same for all clients and coordinates. Unbiased;
@@ -153,19 +192,18 @@ class Grid:
     gets a coarser grid of its own: its norm is its largest coordinate.
     """
 
-    coding: Coding = "entropy"
+    coding = "entropy"
+    signal = "grid_step"
 
     def formula_bits(self, dim: int) -> float:
         """NaN: the paper's formula knows no such message; its bits are counted as they are on the wire."""
         return float("nan")
 
-    def apply(
-        self, updates: Array, seed: Array, step: Array, ids: Array, signal: Array = None
-    ) -> tuple[Array, Array]:
+    def apply(self, updates: Array, address: Address, signal: Array = None) -> tuple[Array, Array]:
         """Updates on the grid; the bits are the ideal length of the entropy code."""
         xp = namespace(updates)
         dim = updates.shape[1]
-        key = stream_key(seed, step, ids[:, None], Purpose.ROUND)
+        key = rows_of(address).key(Purpose.ROUND)
         norms = xp.maximum(np.float32(MAX_LEVELS) * signal, abs(updates).max(-1))[:, None]
         rows = updates[:, None, :]
         draws = uniform(key, xp.arange(dim, dtype=np.uint32))[:, None, :]
@@ -173,16 +211,83 @@ class Grid:
         sent = symbol_values(symbols, norms[..., None], MAX_LEVELS)[:, 0]
         return sent, payload_bits(symbols[:, 0], norms, MAX_LEVELS)
 
-    def message(
-        self, update: npt.NDArray[np.float32], seed: int, step: int, client: int, signal: float | None = None
-    ) -> Message:
+    def message(self, update: Vector, address: Address, signal: float | None = None) -> Message:
         """A message with one norm, s z or the largest coordinate."""
         top = max(np.float32(MAX_LEVELS) * np.float32(signal), np.abs(update).max())
         norm = np.full((1, 1), top, np.float32)
-        key = stream_key(seed, step, client, Purpose.ROUND)
+        key = address.key(Purpose.ROUND)
         draws = uniform(key, np.arange(update.size, dtype=np.uint32))
         symbols = signed_symbols(update[None], norm, draws[None], MAX_LEVELS)[0]
-        return Message(update.size, MAX_LEVELS, 1, symbols, norm[0], step=step, client=client)
+        return Message(update.size, MAX_LEVELS, 1, symbols, norm[0], step=address.step, client=address.client)
+
+
+@piece
+@dataclass(frozen=True)
+class KeepLargest(Compressor):
+    """The k largest coordinates, positions and values as they are; of equals the first."""
+
+    keep: int
+    coding = "raw"
+    unbiased = False
+
+    def __post_init__(self) -> None:
+        require_integer("keep", self.keep, 1)
+
+    def check(self, dim: int) -> None:
+        """It cannot keep more than there is."""
+        require_integer("keep", self.keep, 1, dim)
+
+    def formula_bits(self, dim: int) -> float:
+        """NaN: the paper's formula knows no such message."""
+        return float("nan")
+
+    def apply(self, updates: Array, address: Address, signal: Array = None) -> tuple[Array, Array]:
+        """All others become zero."""
+        xp = namespace(updates)
+        order = xp.argsort(-abs(updates), axis=-1, stable=True)[:, : self.keep]
+        kept = xp.take_along_axis(updates, order, axis=-1)
+        rows = xp.arange(updates.shape[0])[:, None]
+        if hasattr(updates, "at"):
+            sent = xp.zeros_like(updates).at[rows, order].set(kept)
+        else:
+            sent = xp.zeros_like(updates)
+            sent[rows, order] = kept
+        return sent, xp.full(updates.shape[0], np.float32(64 * self.keep))
+
+    def message(self, update: Vector, address: Address, signal: float | None = None) -> Message:
+        """Not an (s, b) message."""
+        raise NotImplementedError
+
+    def encode(self, update: Vector, address: Address, signal: float | None = None) -> Encoded:
+        """Positions, then values."""
+        order = np.sort(np.argsort(-abs(update), stable=True)[: self.keep])
+        return Encoded(order.astype("<u4").tobytes() + update[order].astype("<f4").tobytes())
+
+    def decode(self, encoded: Encoded, dim: int, address: Address, signal: float | None = None) -> Vector:
+        """Zeros but for the kept ones."""
+        if len(encoded.payload) != 8 * self.keep:
+            raise WireError("sparse: the length is not what it must be")
+        order = np.frombuffer(encoded.payload, "<u4", self.keep)
+        values = np.frombuffer(encoded.payload, "<f4", self.keep, 4 * self.keep)
+        if (np.diff(order.astype(np.int64)) <= 0).any() or order[-1] >= dim or not np.isfinite(values).all():
+            raise WireError("sparse: positions out of order or out of range")
+        sent = np.zeros(dim, np.float32)
+        sent[order] = values
+        return sent
+
+
+def keep_largest(keep: int) -> KeepLargest:
+    """Send the `keep` largest coordinates.
+
+    >>> keep_largest(1).apply(np.array([[0.5, -4.0]], np.float32), Address(0, 1, np.array([0])))[0]
+    array([[ 0., -4.]], dtype=float32)
+    """
+    return KeepLargest(keep)
+
+
+def rows_of(address: Address) -> Address:
+    """One stream per row: clients down the first axis, coordinates along the second."""
+    return address._replace(client=address.client[:, None])
 
 
 def identity() -> Identity:
@@ -200,16 +305,15 @@ def quantize(levels: int, blocks: int, coding: Coding = "packed") -> Quantize:
     >>> quantize(levels=3, blocks=777).formula_bits(34826)
     129342.0
     """
-    require_integer("levels", levels, 1, 2**15)
-    require_integer("blocks", blocks, 1)
-    require_choice("coding", coding, ("packed", "entropy"))
     return Quantize(levels, blocks, coding)
 
 
 def grid() -> Grid:
     """Round to the common grid whose step the server broadcasts.
 
-    >>> sent, bits = grid().apply(np.array([[0.5, -4.0]], np.float32), 0, 1, np.array([0]), np.float32(2.0))
+    >>> sent, bits = grid().apply(
+    ...     np.array([[0.5, -4.0]], np.float32), Address(0, 1, np.array([0])), np.float32(2.0)
+    ... )
     >>> float(sent[0, 1])
     -4.0
     """

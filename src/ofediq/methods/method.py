@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ofediq.errors import InputError, require_choice, require_integer
 from ofediq.methods.broadcast import Broadcast, Whole
-from ofediq.methods.compress import Compressor, Grid, Identity
-from ofediq.methods.local import LocalRule
-from ofediq.methods.participation import NormProportional, Participation
-from ofediq.methods.server import Descend, ServerRule
-from ofediq.methods.steering import Budget
+from ofediq.methods.client import ClientRule
+from ofediq.methods.combine import Combine, Sum
+from ofediq.methods.compress import Compressor, Identity
+from ofediq.methods.participation import Participation
+from ofediq.methods.pieces import describe
+from ofediq.methods.server import ServerRule
 
 Topology = Literal["federated", "central", "separate"]
 """Who learns: clients with a server; one learner that sees every sample; each client alone."""
@@ -21,45 +23,51 @@ Topology = Literal["federated", "central", "separate"]
 class Method:
     """One way to learn online together.
 
-    At step t each client predicts with the common model, then learns (`local`). When t is a multiple of `period`
-    the clients chosen by `participation` compress the sum of their gradients over the window, divided by their
-    probability of being chosen, and send it; `server` moves the common model.
+    At step t each client predicts, then learns (`client`). When t is a multiple of `period` the clients chosen by
+    `participation` compress what they have to say and send it; `combine` makes one vector of it, `server` moves the
+    common model, `broadcast` sends it back. `methods.round` is the whole of it.
 
     Attributes:
         name: shown in tables and pictures.
-        local: how a client's own model moves inside a window.
+        client: what a client does and remembers.
         participation: who sends.
-        compress: what is sent.
-        server: how the common model moves.
+        compress: how the update is sent.
+        server: how the common model moves, and what goes with a broadcast beside it.
         period: L, the number of steps in a window.
         topology: federated, or one of two references: central (all samples at one place, learnt one by one)
             and separate (no communication).
-        steer: how the server's signal to the clients follows a bit budget; None for methods without one.
-        broadcast: what the server sends back; the clients predict and take gradients at what they decode.
+        broadcast: how the model is sent back; the clients predict and take gradients at what they decode.
+        combine: how messages become one vector.
+        beside: compressors of what clients send beside the update, by name; the others are sent as they are.
     """
 
     name: str
-    local: LocalRule
+    client: ClientRule
     participation: Participation
     compress: Compressor
     server: ServerRule
     period: int = 1
     topology: Topology = "federated"
-    steer: Budget | None = None
     broadcast: Broadcast = field(default_factory=Whole)
+    combine: Combine = field(default_factory=Sum)
+    beside: tuple[tuple[str, Compressor], ...] = ()
 
     def __post_init__(self) -> None:
         require_integer("period", self.period, 1)
         require_choice("topology", self.topology, ("federated", "central", "separate"))
         if self.topology != "federated" and not self.broadcast.exact:
             raise InputError(f"`broadcast` must be whole without a server, got topology {self.topology!r}")
-        proportional = isinstance(self.participation, NormProportional)
-        if proportional != (self.steer is not None):
-            raise InputError("`steer` must be given with norm-proportional participation, and only with it")
-        if isinstance(self.compress, Grid) and self.steer is None:
-            raise InputError(
-                "`steer` must be given with the grid compressor, which rounds to the server's signal"
-            )
+        for piece in ("participation", "compress"):
+            signal = getattr(getattr(self, piece), "signal", None)
+            if signal is not None and signal not in self.server.scalars:
+                raise InputError(
+                    f"`server` must broadcast {signal!r}, which the method's {piece} follows, "
+                    f"got {self.server.name}: wrap it in `steered`"
+                )
+
+    def compressor(self, name: str) -> Compressor:
+        """What the vector called `name` is sent with."""
+        return self.compress if name == "update" else dict(self.beside).get(name, Identity())
 
     @property
     def sums_gradients(self) -> bool:
@@ -67,19 +75,23 @@ class Method:
 
         Then one pass over all clients gives predictions and sum at once, with no gradient per client.
         """
-        still = self.period == 1 or not self.local.moves
-        return self.participation.everyone and isinstance(self.compress, Identity) and still
+        client = self.client
+        plain = client.plain and client.idle
+        still = self.period == 1 or not client.moves
+        sums = self.combine.adds and isinstance(self.compress, Identity)
+        return plain and still and sums and self.participation.everyone
 
     def describe(self) -> dict[str, Any]:
-        """What identifies this method in a run's configuration."""
-        pieces = {
-            "local": self.local,
-            "participation": self.participation,
-            "compress": self.compress,
-            "server": self.server if isinstance(self.server, Descend) else self.server.name,
-            "steer": self.steer,
-        }
-        if not self.broadcast.exact:
-            pieces["broadcast"] = self.broadcast
-        shown = {key: value if isinstance(value, str) else repr(value) for key, value in pieces.items()}
-        return {"name": self.name, "period": self.period, "topology": self.topology, **shown}
+        """What identifies this method in a run's configuration, JSON-ready."""
+        shown: dict[str, Any] = {"name": self.name, "period": self.period, "topology": self.topology}
+        for piece in ("client", "participation", "compress", "server", "broadcast", "combine"):
+            shown[piece] = describe(getattr(self, piece))
+        if self.beside:
+            shown["beside"] = {name: describe(piece) for name, piece in self.beside}
+        return shown
+
+
+def pieces_of(method: Method) -> Mapping[str, Any]:
+    """The pieces of a method by the name of their place."""
+    names = ("client", "participation", "compress", "server", "broadcast", "combine")
+    return {name: getattr(method, name) for name in names}

@@ -10,37 +10,41 @@ exponentiated gradient, for weights that must stay positive (and sum to one).
 
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from ofediq.arrays import Array, namespace
 from ofediq.errors import require_choice
+from ofediq.methods.pieces import piece
 
 
-class MirrorMap(Protocol):
+class MirrorMap(abc.ABC):
     """A way to the dual space and back."""
 
-    @property
-    def name(self) -> str:
-        """Short name."""
+    name: str
+    """Short name."""
 
+    @abc.abstractmethod
     def start(self, params: Array) -> Array:
         """`params` if they lie in the domain of the map, else its centre."""
 
+    @abc.abstractmethod
     def dual(self, params: Array) -> Array:
         """To the dual space."""
 
+    @abc.abstractmethod
     def back(self, dual: Array) -> Array:
         """From the dual space to the parameters."""
 
 
+@piece
 @dataclass(frozen=True)
-class Euclidean:
+class Euclidean(MirrorMap):
     """phi(w) = ||w||^2 / 2: all of R^D; mirror descent is gradient descent."""
 
-    name: str = "euclidean"
+    name = "euclidean"
 
     def start(self, params: Array) -> Array:
         """`params`: every point lies in the domain."""
@@ -55,8 +59,9 @@ class Euclidean:
         return dual
 
 
+@piece
 @dataclass(frozen=True)
-class Entropic:
+class Entropic(MirrorMap):
     """phi(w) = sum w log w: positive weights, on the `simplex` (they sum to one) or unconstrained above zero.
 
     dual(w) = log w; back(z) = exp(z), divided by its sum on the simplex.
@@ -65,7 +70,7 @@ class Entropic:
     simplex: bool = True
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]  # it depends on the domain
         """Short name."""
         return "simplex" if self.simplex else "positive"
 

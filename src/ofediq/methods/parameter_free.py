@@ -14,6 +14,8 @@ import numpy as np
 
 from ofediq.arrays import Array, namespace
 from ofediq.errors import require_positive
+from ofediq.methods.pieces import piece
+from ofediq.methods.server import ServerRule
 
 
 class Bets(NamedTuple):
@@ -26,8 +28,9 @@ class Bets(NamedTuple):
     travel: Array  # G, the sum of their sizes
 
 
+@piece
 @dataclass(frozen=True)
-class Coin:
+class Coin(ServerRule):
     """Coin betting in every coordinate, with a scale that is learnt on the way.
 
     With g = total / K in one coordinate, and h = W = theta = G = 0 at first:
@@ -61,14 +64,13 @@ class Coin:
 
     stake: float
 
+    def __post_init__(self) -> None:
+        require_positive("stake", self.stake)
+
     @property
     def name(self) -> str:
         """Short name."""
         return f"coin({self.stake:g})"
-
-    def start(self, params: Array) -> Array:
-        """`params`."""
-        return params
 
     def init(self, params: Array) -> Bets:
         """No scale, no wealth."""
@@ -103,4 +105,4 @@ def coin(stake: float = 0.1) -> Coin:
     >>> bool((larger == moved).all())  # the scale of the loss does not matter
     True
     """
-    return Coin(require_positive("stake", stake))
+    return Coin(stake)

@@ -6,42 +6,70 @@ tell who is due without a message.
 
 from __future__ import annotations
 
+import abc
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ofediq.arrays import Array, namespace
 from ofediq.errors import InputError, require, require_fraction, require_positive
-from ofediq.randomness import Purpose, stream_key, uniform, words
+from ofediq.methods.pieces import piece
+from ofediq.randomness import Address, Purpose, stream_key, uniform, words
 
 
-class Participation(Protocol):
+class Participation(abc.ABC):
     """Who sends, and with which probability.
 
     It may also offer `independent`, true if every client sends with its rate whatever the others, other steps and the
     updates are. Without it no regret bound is claimed.
+
+    Attributes:
+        foreseeable: whether anyone who knows the seed can tell who sends, without seeing an update.
+        signal: the broadcast number that decides with the clients' offers; None for none.
     """
+
+    foreseeable: bool = True
+    signal: str | None = None
 
     @property
     def everyone(self) -> bool:
         """Whether every client always sends."""
+        return False
 
+    @abc.abstractmethod
     def rates(self, clients: int) -> npt.NDArray[np.float32]:
         """p_k: the probability that client k sends at a transmission step, [clients]."""
 
+    @abc.abstractmethod
     def active(self, seed: Array, step: Array, ids: Array, clients: int) -> Array:
         """Which of the clients `ids` (an array) send at `step`; `clients` is their number in all."""
 
+    def draw(
+        self, address: Address, clients: int, offers: Array = None, signal: Array = None
+    ) -> tuple[Array, Array]:
+        """Who sends, and with which probability, [n] each, of the clients at `address`.
 
+        Where it is not foreseeable, `offers` say how much each has to say and `signal` is the server's number.
+        """
+        sends = self.active(address.seed, address.step, address.client, clients)
+        return sends, namespace(sends).asarray(self.rates(clients))[address.client]
+
+
+@piece
 @dataclass(frozen=True)
-class Bernoulli:
+class Bernoulli(Participation):
     """Client k sends with probability p_k, independently of the others and of other steps."""
 
     rate: float | tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        rates = self.rate if isinstance(self.rate, tuple) else (self.rate,)
+        require(len(rates) > 0, "rate", "must have one entry per client", self.rate)
+        for one in rates:
+            require_fraction("rate", one)
 
     @property
     def independent(self) -> bool:
@@ -69,8 +97,9 @@ class Bernoulli:
         return draws < namespace(draws).asarray(self.rates(clients))[ids]
 
 
+@piece
 @dataclass(frozen=True)
-class FixedSize:
+class FixedSize(Participation):
     """Exactly floor(K p) clients send, drawn without replacement: the authors' sampling.
 
     The clients with the smallest random words are the sample, so membership can be recomputed anywhere. The authors
@@ -78,6 +107,9 @@ class FixedSize:
     """
 
     rate: float
+
+    def __post_init__(self) -> None:
+        require_fraction("rate", self.rate)
 
     @property
     def everyone(self) -> bool:
@@ -105,8 +137,9 @@ class FixedSize:
         return chosen & (second < np.float32(clients * self.rate))
 
 
+@piece
 @dataclass(frozen=True)
-class NormProportional:
+class NormProportional(Participation):
     """Client k sends with probability p_k = min(1, max(floor, ||u_k|| / (spread z))), divided out of its update.
 
     Unbiased for any z, since z comes from earlier steps. Among all choices with the same expected number of
@@ -116,7 +149,12 @@ class NormProportional:
 
     spread: float
     floor: float = 1e-4
-    everyone: bool = False
+    foreseeable = False
+    signal = "grid_step"
+
+    def __post_init__(self) -> None:
+        require_positive("spread", self.spread)
+        require_fraction("floor", self.floor)
 
     def rates(self, clients: int) -> npt.NDArray[np.float32]:
         """The lowest possible rate: the real ones depend on the updates."""
@@ -128,15 +166,16 @@ class NormProportional:
         wanted = xp.clip(norms / (np.float32(self.spread) * signal), np.float32(self.floor), np.float32(1))
         return xp.where(norms > 0, wanted, np.float32(0))
 
-    def draws(self, seed: Array, step: Array, ids: Array) -> Array:
-        """The draw of each client, which sends if it lies below its probability."""
-        return uniform(stream_key(seed, step, ids, Purpose.PARTICIPATE), np.zeros(1, np.uint32))
-
     def active(self, seed: Array, step: Array, ids: Array, clients: int) -> Array:
         """Not known beforehand."""
-        raise InputError(
-            "`participation` proportional to norms needs the updates: its method must be steered"
-        )
+        raise InputError("`participation` proportional to norms needs the updates, got none")
+
+    def draw(
+        self, address: Address, clients: int, offers: Array = None, signal: Array = None
+    ) -> tuple[Array, Array]:
+        """A draw below the probability that the offered norm buys."""
+        rates = self.probabilities(offers, signal)
+        return uniform(address.key(Purpose.PARTICIPATE), np.zeros(1, np.uint32)) < rates, rates
 
 
 def norm_proportional(spread: float, floor: float = 1e-4) -> NormProportional:
@@ -145,7 +184,7 @@ def norm_proportional(spread: float, floor: float = 1e-4) -> NormProportional:
     >>> norm_proportional(spread=10.0).probabilities(np.array([0.0, 1.0, 50.0], np.float32), np.float32(1.0))
     array([0. , 0.1, 1. ], dtype=float32)
     """
-    return NormProportional(require_positive("spread", spread), require_fraction("floor", floor))
+    return NormProportional(float(spread), float(floor))
 
 
 def bernoulli(rate: float | Sequence[float]) -> Bernoulli:
@@ -155,8 +194,7 @@ def bernoulli(rate: float | Sequence[float]) -> Bernoulli:
     array([0.1, 0.1, 0.1], dtype=float32)
     """
     if isinstance(rate, (Sequence, np.ndarray)):
-        require(len(rate) > 0, "rate", "must have one entry per client", rate)
-        return Bernoulli(tuple(require_fraction("rate", one) for one in rate))
+        return Bernoulli(tuple(float(one) for one in rate))
     return Bernoulli(require_fraction("rate", rate))
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ofediq.arrays import Array, namespace
 from ofediq.errors import require, require_integer, require_positive
+from ofediq.methods.pieces import piece
 
 
 class Signal(NamedTuple):
@@ -24,6 +25,7 @@ class Signal(NamedTuple):
     recent: Array  # smoothed bits per step, as a share of the whole budget
 
 
+@piece
 @dataclass(frozen=True)
 class Budget:
     """Meet `bits_per_step` uplink bits on average over `steps` steps.

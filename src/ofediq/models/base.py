@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.arrays import Array, namespace
+from ofediq.errors import InputError
 
 if TYPE_CHECKING:
     from ofediq.models.network import Network
@@ -55,6 +56,12 @@ class Model(abc.ABC):
     @abc.abstractmethod
     def evaluate(self, params: Array, xs: Array, ys: Array) -> tuple[Array, Array]:
         """Losses and errors, each [n]: the error is 0 or 1 in classification, squared in regression."""
+
+    def evaluate_mixture(
+        self, experts: tuple[tuple[Array, Array], ...], xs: Array, ys: Array
+    ) -> tuple[Array, Array]:
+        """Losses and errors of the weighted mean of several models' outputs: (weight, params) each."""
+        raise InputError(f"`model` must offer its outputs to be mixed, got {self.name!r}")
 
     @abc.abstractmethod
     def client_gradients(self, params: Array, xs: Array, ys: Array) -> Array:
@@ -105,6 +112,18 @@ class LayeredModel(Model):
         outputs, _ = self.forward(params, xs)
         losses, errors, _ = self._head(outputs, ys)
         return losses + self._penalty(params), errors
+
+    def evaluate_mixture(
+        self, experts: tuple[tuple[Array, Array], ...], xs: Array, ys: Array
+    ) -> tuple[Array, Array]:
+        """Losses and errors of mixed outputs; weights are numbers or [n]."""
+        xp = namespace(xs)
+        weights = [xp.broadcast_to(xp.asarray(weight), (xs.shape[0],))[:, None] for weight, _ in experts]
+        outputs = sum(
+            w * self.forward(params, xs)[0] for w, (_, params) in zip(weights, experts, strict=True)
+        )
+        losses, errors, _ = self._head(outputs / sum(weights), ys)
+        return losses, errors
 
     def client_gradients(self, params: Array, xs: Array, ys: Array) -> Array:
         """One gradient per sample."""

@@ -44,7 +44,7 @@ def _skill(comparison: Comparison, method: dict[str, Any]) -> tuple[float | None
 def _method(comparison: Comparison, key: str, results: Sequence[Result]) -> dict[str, Any]:
     summaries = [result.summary() for result in results]
     numbers = {name: [one[name] for one in summaries] for name in summaries[0]}
-    steps, diverged = numbers.pop("steps"), numbers.pop("diverged")
+    steps, diverged, engines = (numbers.pop(name) for name in ("steps", "diverged", "engine"))
     measured = comparison.regrets.get(key, {})
     regrets = [measured[result.seed] for result in results if result.seed in measured]
     numbers |= _regret_numbers(regrets)
@@ -57,6 +57,7 @@ def _method(comparison: Comparison, key: str, results: Sequence[Result]) -> dict
         **_regret_facts(regrets),
         "steps": steps[0],
         "diverged": any(diverged),
+        "engine": engines[0],
         "interrupted": comparison.interrupted(key),
         "seeds": [result.seed for result in results],
         "per_seed": numbers,

@@ -8,18 +8,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ofediq.simulation.topologies import Carry, Records
+from ofediq.simulation.blocks import Records
 from ofediq.storage import Format
 
 _CHECKPOINT = Format("checkpoint", 2)
 
 
-def save(path: Path, identity: dict[str, Any], carry: Carry, records: Records, done: int) -> None:
+def save(path: Path, identity: dict[str, Any], carry: Any, records: Records, done: int) -> None:
     """Write the state after `done` steps to `path`, atomically."""
     _CHECKPOINT.write(path, {"carry": carry, "records": records}, identity=identity, meta={"done": done})
 
 
-def load(path: Path, identity: dict[str, Any], like: Carry) -> tuple[Carry, Records, int]:
+def load(path: Path, identity: dict[str, Any], like: Any) -> tuple[Any, Records, int]:
     """Carry, records and number of steps done from `path`, which must belong to the run `identity`."""
     stored = _CHECKPOINT.read(path, identity=identity)
     records: Any = Records._make(stored.array(f"records/{name}") for name in Records._fields)

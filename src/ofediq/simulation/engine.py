@@ -6,6 +6,7 @@ checkpoints, and can be interrupted without losing what is done.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,15 +22,16 @@ from jax.sharding import Mesh
 
 from ofediq.errors import InputError, OFedIQError, require_integer
 from ofediq.methods import Method
+from ofediq.methods.round import formula_bits
 from ofediq.models import LayeredModel, Model
 from ofediq.simulation import checkpoint as saved
+from ofediq.simulation.baselines import central, first_learnt, separate
+from ofediq.simulation.blocks import Block, Records, Runner, first_carry, loop_block, scan_block
 from ofediq.simulation.interrupt import deferred_interrupt
 from ofediq.simulation.mesh import place, shares
-from ofediq.simulation.native import native_runner, native_steered
+from ofediq.simulation.native import native_sums
 from ofediq.simulation.result import Result
-from ofediq.simulation.steered import steered
-from ofediq.simulation.sums import Pool
-from ofediq.simulation.topologies import Block, Carry, Feed, Records, Runner, Setting, first_carry, runner
+from ofediq.simulation.window import Feed, Pool, Setting
 from ofediq.streams import Stream
 
 Progress = Callable[[int, int], None]
@@ -109,15 +111,13 @@ def simulate(
 class _Run:
     """The state of one simulation between blocks."""
 
-    method: Method
+    setting: Setting
     stream: Stream
-    model: Model
     seed: int
-    mesh: Mesh | None
     run_block: Runner
-    pool: Pool
-    ids: Any
-    carry: Carry
+    engine: str
+    feed: Feed
+    carry: Any
     blocks: list[Records]
     initial: npt.NDArray[np.float32] | None = None
     done: int = 0
@@ -135,28 +135,41 @@ class _Run:
         """Check that the parts fit, and put data and first model in place."""
         require_integer("seed", seed, 0, 2**32 - 1)
         _check_fit(model, stream)
-        method.participation.rates(stream.clients)  # one rate per client, or an error that says so
-        method.broadcast.check(model.dim)
-        if mesh is not None and method.topology != "federated":
-            raise InputError(f"`mesh` must be None for the {method.topology} reference {method.name!r}")
+        _check_method(method, model, stream.clients, mesh)
         params = model.initial(seed) if initial is None else np.asarray(initial, np.float32)
         if params.shape != (model.dim,) or not np.isfinite(params).all():
             raise InputError(f"`initial` must be {model.dim} finite numbers, got shape {list(params.shape)}")
+        setting = Setting(method, model, stream.clients, mesh)
         padded = -(-stream.clients // shares(mesh)) * shares(mesh)
         pool = place(Pool(stream.x, stream.y), mesh)  # type: ignore[arg-type]  # NumPy in, JAX out
-        ids = place(np.arange(padded, dtype=np.int32), mesh, 0)
-        carry = place(first_carry(method, jnp.asarray(params), stream.clients), mesh)
-        run_block = _runner(method, model, mesh)
-        given = None if initial is None else params
-        return cls(method, stream, model, seed, mesh, run_block, pool, ids, carry, [], given)
+        feed = Feed(pool, place(np.arange(padded, dtype=np.int32), mesh, 0), np.uint32(seed))
+        run_block, engine = _runner(setting)
+        carry: Any
+        if method.topology == "federated":
+            _check_memory(method, params, padded, mesh)
+            carry = first_carry(setting, jnp.asarray(params), padded)
+            carry = carry._replace(round=place(carry.round, mesh), memory=place(carry.memory, mesh, 0))
+        else:
+            carry = first_learnt(setting, jnp.asarray(params))
+        return cls(
+            setting, stream, seed, run_block, engine, feed, carry, [], None if initial is None else params
+        )
+
+    @property
+    def method(self) -> Method:
+        """What runs."""
+        return self.setting.method
+
+    @property
+    def model(self) -> Model:
+        """What learns."""
+        return self.setting.model
 
     def advance(self) -> None:
         """Run one block."""
         windows = self._block_windows()
         block = self._block(self.done // self.method.period, windows)
-        setting = Setting(self.method, self.model, self.stream.clients, self.mesh)
-        feed = Feed(self.pool, self.ids, np.uint32(self.seed))
-        self.carry, records = self.run_block(setting, self.carry, feed, block)
+        self.carry, records = self.run_block(self.setting, self.carry, self.feed, block)
         self.blocks.append(jax.tree.map(np.asarray, records))
         self.done = min(self.done + windows * self.method.period, self.stream.steps)
 
@@ -164,9 +177,12 @@ class _Run:
         """Everything recorded so far."""
         return Records(*(np.concatenate(field) for field in zip(*self.blocks, strict=True)))  # type: ignore[arg-type]  # NumPy for JAX
 
-    def restore(self, carry: Carry, records: Records, done: int) -> None:
+    def restore(self, carry: Any, records: Records, done: int) -> None:
         """Continue from a checkpoint."""
-        self.carry, self.blocks, self.done = place(carry, self.mesh), [records], done
+        mesh = self.setting.mesh
+        if self.method.topology == "federated":
+            carry = carry._replace(round=place(carry.round, mesh), memory=place(carry.memory, mesh, 0))
+        self.carry, self.blocks, self.done = jax.tree.map(jnp.asarray, carry), [records], done
 
     def identity(self) -> dict[str, Any]:
         """What must be the same for a checkpoint to be continued."""
@@ -175,7 +191,7 @@ class _Run:
             "model": self.model.describe(),
             "stream": self.stream.fingerprint(),
             "seed": self.seed,
-            "devices": shares(self.mesh),
+            "devices": shares(self.setting.mesh),
             "initial": None
             if self.initial is None
             else blake2b(self.initial.tobytes(), digest_size=16).hexdigest(),
@@ -187,21 +203,13 @@ class _Run:
         records = self.records()
         present = self.stream.present[:steps].sum(1).astype(np.float64)
         windows = records.senders.shape[0]
-        senders, wire, broadcast = (
-            np.zeros(windows * period),
-            np.zeros(windows * period),
-            np.zeros(windows * period),
-        )
+        senders, wire, downlink = np.zeros((3, windows * period))
         ends = slice(period - 1, None, period)
-        senders[ends], wire[ends] = records.senders, records.wire
+        senders[ends], wire[ends], downlink[ends] = records.senders, records.wire, records.downlink
+        formula = wire
         if self.method.topology == "federated":
-            each = self.method.compress.formula_bits(dim)
+            each = formula_bits(self.method, dim)
             formula = wire if np.isnan(each) else senders * each
-            signal = 0.0 if self.method.steer is None else 32.0
-            each_time = 32.0 * dim if self.method.broadcast.exact else np.asarray(records.downlink)
-            broadcast[ends] = each_time + signal
-        else:
-            formula = wire
         return Result(
             method=self.method,
             model=self.model,
@@ -213,8 +221,9 @@ class _Run:
             senders=senders[:steps],
             bits_formula=formula[:steps],
             bits_wire=wire[:steps],
-            bits_downlink=broadcast[:steps],
-            params=np.asarray(self.carry[0]),
+            bits_downlink=downlink[:steps],
+            params=np.asarray(self.carry.params),
+            engine=self.engine,
             seconds=time.perf_counter() - started,
             initial=self.initial,
         )
@@ -228,22 +237,59 @@ class _Run:
         """Windows `first` to `first + windows`; beyond the end of the stream everyone is absent."""
         period, steps = self.method.period, self.stream.steps
         begin, end = first * period, (first + windows) * period
-        order = np.full((windows * period, self.ids.shape[0]), -1, np.int32)
+        order = np.full((windows * period, self.feed.ids.shape[0]), -1, np.int32)
         taken = self.stream.order[begin:end]
         order[: len(taken), : self.stream.clients] = taken
         ends = np.arange(first + 1, first + windows + 1, dtype=np.int32) * period
         return Block(
-            order=place(order.reshape(windows, period, -1), self.mesh, 2),
-            step=place(ends, self.mesh),
-            transmit=place(ends <= steps, self.mesh),
+            order=place(order.reshape(windows, period, -1), self.setting.mesh, 2),
+            step=place(ends, self.setting.mesh),
+            transmit=place(ends <= steps, self.setting.mesh),
         )
 
 
-def _runner(method: Method, model: Model, mesh: Mesh | None) -> Runner:
-    """What runs a block of windows: compiled kernels where they know the method, JAX everywhere else."""
-    if method.steer is not None:
-        return native_steered(method, model, mesh) or steered
-    return native_runner(method, model, mesh) or runner(method)
+def _runner(setting: Setting) -> tuple[Runner, str]:
+    """What runs a block of windows, and why: compiled kernels where they know the method, JAX everywhere else."""
+    topology = setting.method.topology
+    if topology != "federated":
+        return (central if topology == "central" else separate), "JAX: a reference without a federation"
+    sums_of = native_sums(setting)
+    if isinstance(sums_of, str):
+        return scan_block, f"JAX: {sums_of}"
+    return loop_block(sums_of), "compiled kernels"
+
+
+def _check_method(method: Method, model: Model, clients: int, mesh: Mesh | None) -> None:
+    method.participation.rates(clients)  # one rate per client, or an error that says so
+    method.broadcast.check(model.dim)
+    for name, size in method.client.sends(model.dim).items():
+        method.compressor(name).check(size)
+    if mesh is not None and method.topology != "federated":
+        raise InputError(f"`mesh` must be None for the {method.topology} reference {method.name!r}")
+    if mesh is not None and not method.combine.adds:
+        raise InputError(f"`mesh` must be None for {method.name!r}, whose server looks at every message")
+
+
+def _check_memory(method: Method, params: npt.NDArray[np.float32], clients: int, mesh: Mesh | None) -> None:
+    """Refuse what the clients remember if it does not fit, with the number of bytes."""
+    each = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(method.client.memory(params)))
+    room = _memory_bytes() * (1 if mesh is None else mesh.devices.size)
+    if 2 * each * clients > room:  # the old and the new one, while a block runs
+        raise InputError(
+            f"`clients` must be fewer for {method.name!r}: {clients:,} memories of {each:,} bytes are "
+            f"{each * clients:,} bytes, and {room // 2:,} fit, got {clients}"
+        )
+
+
+def _memory_bytes() -> int:
+    """Memory of the first device, or of the machine; a petabyte where nobody tells."""
+    stats = jax.local_devices()[0].memory_stats()
+    if stats and "bytes_limit" in stats:
+        return int(stats["bytes_limit"])
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return 2**50
 
 
 def _check_fit(model: Model, stream: Stream) -> None:

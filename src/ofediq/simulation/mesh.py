@@ -14,6 +14,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ofediq.errors import InputError, require_integer
+from ofediq.simulation.window import Feed, Slot
 
 AXIS = "clients"
 
@@ -62,15 +63,19 @@ def place(tree: Any, mesh: Mesh | None, clients_axis: int | None = None) -> Any:
 
 
 def over_clients(sums_of: Callable[..., Any], mesh: Mesh | None) -> Callable[..., Any]:
-    """`sums_of(params, pool, order, ids, seed, step, transmit)` on every share of the clients, added up."""
+    """`sums_of(down, memory, feed, slot)` on every share of the clients: sums added up, memories left in place."""
     if mesh is None:
         return sums_of
     whole, by_step, by_client = PartitionSpec(), PartitionSpec(None, AXIS), PartitionSpec(AXIS)
 
-    def share(*arguments: Any) -> Any:
-        return jax.lax.psum(sums_of(*arguments), AXIS)
+    def share(
+        down: Any, memory: Any, pool: Any, ids: Any, seed: Any, order: Any, step: Any, send: Any
+    ) -> Any:
+        sums, memory = sums_of(down, memory, Feed(pool, ids, seed), Slot(order, step, send))
+        return jax.lax.psum(sums, AXIS), memory
 
-    specs = (whole, whole, by_step, by_client, whole, whole, whole)
+    specs = (whole, by_client, whole, by_client, whole, by_step, whole, whole)
     # The loops inside carry sums that start at replicated zeros and become different on every device; the
     # checker of replication wants that spelled out at each of them.
-    return jax.shard_map(share, mesh=mesh, in_specs=specs, out_specs=whole, check_vma=False)
+    split = jax.shard_map(share, mesh=mesh, in_specs=specs, out_specs=(whole, by_client), check_vma=False)
+    return lambda down, memory, feed, slot: split(down, memory, *feed, *slot)

@@ -1,7 +1,8 @@
 """The oracle: Algorithm 2 as a plain loop over clients, in NumPy, with every message really encoded.
 
 Slow on purpose, and written to be read beside the paper. It shares with the fast engine only the pieces of the
-method and the addresses of the random draws; the tests hold the two against each other.
+method and the addresses of the random draws, not the round that combines them; the tests hold the two against each
+other.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ofediq import codec
-from ofediq.codec import HEADER_BYTES
 from ofediq.errors import InputError
 from ofediq.methods import Method
-from ofediq.methods.participation import NormProportional
-from ofediq.methods.steering import Signal
+from ofediq.methods.client import Down, Outcome, Sample, Window
+from ofediq.methods.server import Totals
 from ofediq.models import Model
+from ofediq.randomness import Address
 from ofediq.simulation.result import Result
 from ofediq.streams import Stream
 
@@ -30,42 +30,40 @@ def reference(method: Method, stream: Stream, model: Model, seed: int = 0) -> Re
     if method.topology != "federated":
         raise InputError(f"`method` must be federated for the reference loop, got {method.topology}")
     started = time.perf_counter()
-    common: Vector = np.asarray(method.server.start(model.initial(seed)))
-    server, state = common, method.server.init(common)  # w and, in `common`, what the clients have of it
     method.broadcast.check(model.dim)
-    signal = None if method.steer is None else method.steer.init()
-    clients = [_Client(common) for _ in range(stream.clients)]
+    server: Vector = np.asarray(method.server.start(model.initial(seed)))  # w
+    state = method.server.init(server)
+    down = Down(server, *method.server.say(server, state))  # what the clients know of it
+    clients = [_Client(method, number, server) for number in range(stream.clients)]
     record = {
         name: np.zeros(stream.steps) for name in ("loss", "error", "senders", "formula", "wire", "downlink")
     }
+    for client in clients:
+        client.open(down)
 
     for t in range(1, stream.steps + 1):
         x, y, present = stream.step(t - 1)
         for k in np.flatnonzero(present):
-            loss, error = model.evaluate(
-                common, x[k : k + 1], y[k : k + 1]
-            )  # predict with the common model ...
-            record["loss"][t - 1] += loss[0]
-            record["error"][t - 1] += error[0]
-            clients[k].learn(method, model, x[k : k + 1], y[k : k + 1])  # ... then learn
+            loss, error = clients[k].predict_then_learn(model, x[k : k + 1], y[k : k + 1])
+            record["loss"][t - 1] += loss
+            record["error"][t - 1] += error
         if t % method.period:
             continue
-        total = np.zeros(model.dim, np.float32)
-        for sender, rate in _senders(method, clients, seed, t, signal):
-            received, bits = _send(method, clients[sender].gradients / rate, seed, t, sender, signal)
-            total += received
-            record["senders"][t - 1] += 1
-            record["wire"][t - 1] += bits
-        if record["senders"][t - 1]:
-            moved, state = method.server.apply(server, total, stream.clients, state)
-            server = np.asarray(moved)
-        if method.steer is not None and signal is not None:
-            signal = method.steer.next(signal, np.float32(record["wire"][t - 1]), t, method.period)
-        common, record["downlink"][t - 1] = _broadcast(method, server, common, seed, t)
-        clients = [_Client(common) for _ in range(stream.clients)]
+        received = [client.send(seed, t, stream.clients) for client in clients]
+        messages = [vectors for vectors, _ in received if vectors is not None]
+        record["senders"][t - 1] = len(messages)
+        record["wire"][t - 1] = sum(bits for _, bits in received)
+        totals = _combine(method, messages, model.dim, np.float32(record["wire"][t - 1]), stream.clients, t)
+        moved, state = method.server.close(server, totals, method.period, state)
+        server = np.asarray(moved)
+        down, record["downlink"][t - 1] = _broadcast(method, server, state, down, seed, t)
+        for client in clients:
+            client.open(down)
 
-    each = method.compress.formula_bits(model.dim)
-    record["formula"] = record["wire"] if np.isnan(each) else record["senders"] * each
+    formulas = [
+        method.compressor(name).formula_bits(size) for name, size in method.client.sends(model.dim).items()
+    ]
+    record["formula"] = record["wire"] if np.isnan(sum(formulas)) else record["senders"] * sum(formulas)
     return Result(
         method=method,
         model=model,
@@ -84,51 +82,99 @@ def reference(method: Method, stream: Stream, model: Model, seed: int = 0) -> Re
 
 
 class _Client:
-    """One client inside one window."""
+    """One client with its memory; every array has a first axis of length one."""
 
-    def __init__(self, common: Vector) -> None:
-        self.own = common  # g_k, its own model
-        self.gradients: Vector = np.zeros_like(common)  # added up over the window
-        self.seen = False  # whether it had a sample
+    def __init__(self, method: Method, number: int, first: Vector) -> None:
+        self.method, self.number = method, number
+        self.memory = _batch(method.client.memory(first))
 
-    def learn(self, method: Method, model: Model, x: Any, y: Any) -> None:
-        """One local step."""
-        gradient = model.client_gradients(self.own, x, y)[0]
-        self.gradients = self.gradients + gradient
-        self.own = np.asarray(method.local.step(self.own, gradient))
-        self.seen = True
+    def open(self, down: Down) -> None:
+        """A broadcast arrives: a new window."""
+        rule = self.method.client
+        self.down, self.seen = down, 0
+        own = np.asarray(rule.start(down, self.memory)).reshape(1, -1)
+        self.window = Window(own, np.zeros_like(own), np.zeros(1, np.float32), rule.notes(down, self.memory))
+
+    def predict_then_learn(self, model: Model, x: Any, y: Any) -> tuple[float, float]:
+        """Predict with what it holds, suffer the loss, then learn."""
+        rule = self.method.client
+        experts = rule.experts(self.window, self.down, self.memory)
+        alone = tuple(np.asarray(model.evaluate(params, x, y)[0]) for _, params in experts)
+        if len(experts) == 1:
+            loss, error = model.evaluate(experts[0][1], x, y)
+        else:
+            loss, error = model.evaluate_mixture(experts, x, y)
+        sample = Sample(lambda at: model.client_gradients(at, x, y), alone)
+        after = rule.learn(self.window, sample, self.down, self.memory)
+        self.seen += 1
+        self.window = after._replace(taken=np.full(1, self.seen, np.float32))
+        return float(loss[0]), float(error[0])
+
+    def send(self, seed: int, step: int, clients: int) -> tuple[dict[str, Vector] | None, float]:
+        """What the server decodes from this client's bytes, or None; and the bits of its payloads."""
+        if not self.seen:
+            return None, 0.0
+        rule, down = self.method.client, self.down
+        wanted = rule.finish(self.window, down, self.memory)
+        sends, rate = self._draw(wanted, Address(seed, step, np.array([self.number])), clients)
+        if rule.divides and sends:
+            wanted = {name: vector / rate for name, vector in wanted.items()}
+        decoded, bits = {}, 0.0
+        for name, vector in wanted.items():
+            piece, address = self.method.compressor(name), Address(seed, step, self.number)
+            signal = None if piece.signal is None else float(down.scalars[piece.signal])
+            message = piece.encode(vector[0], address, signal) if sends else None
+            decoded[name] = np.zeros_like(vector[0])
+            if message is not None:
+                decoded[name] = piece.decode(message, vector.shape[-1], address, signal)
+                bits += message.bits
+        if sends or not rule.idle:
+            batch = {name: vector[None] for name, vector in decoded.items()}
+            outcome = Outcome(wanted, batch, np.array([sends]))
+            self.memory = rule.settle(self.memory, self.window, outcome, down)
+        return (decoded if sends else None), bits
+
+    def _draw(self, wanted: dict[str, Vector], address: Address, clients: int) -> tuple[bool, np.float32]:
+        """Whether it sends, and with which probability."""
+        who = self.method.participation
+        offers = signal = None
+        if not who.foreseeable:
+            offers = self.method.client.offer(wanted, self.down, self.memory)
+            signal = None if who.signal is None else self.down.scalars[who.signal]
+        sends, rates = who.draw(address, clients, offers, signal)
+        return bool(np.asarray(sends)[0]), np.asarray(rates)[0]
 
 
-def _senders(
-    method: Method, clients: list[_Client], seed: int, step: int, signal: Signal | None
-) -> list[tuple[int, np.float32]]:
-    """Who sends at `step`, each with its probability of sending."""
-    numbers = np.arange(len(clients))
-    if isinstance(method.participation, NormProportional) and signal is not None:
-        norms = np.array([np.linalg.norm(client.gradients) for client in clients], np.float32)
-        rates = method.participation.probabilities(norms, signal.value)
-        active = method.participation.draws(seed, step, numbers) < rates
-    else:
-        rates = method.participation.rates(len(clients))
-        active = np.asarray(method.participation.active(seed, step, numbers, len(clients)))
-    return [(int(k), rates[k]) for k in numbers if active[k] and clients[k].seen]
+def _combine(
+    method: Method, messages: list[dict[str, Vector]], dim: int, bits: np.float32, clients: int, step: int
+) -> Totals:
+    """All messages as one, in the order of the clients' numbers."""
+    vectors: dict[str, Vector] = {}
+    for name, size in method.client.sends(dim).items():
+        rows = [message[name] for message in messages]
+        if rows and name == "update" and not method.combine.adds:
+            vectors[name] = method.combine.total(np.array(rows), np.ones(len(rows), bool))
+        else:
+            vectors[name] = sum(rows, np.zeros(size, np.float32))
+    return Totals(vectors, np.int32(len(messages)), bits, clients, np.int32(step))
 
 
-def _send(
-    method: Method, update: Vector, seed: int, step: int, client: int, signal: Signal | None
-) -> tuple[Vector, float]:
-    """What the server decodes from the client's bytes, and the bits of their payload."""
-    value = None if signal is None else float(signal.value)
-    message = method.compress.message(update, seed, step, client, value)
-    data = codec.encode(message, coding=method.compress.coding)
-    received = codec.decode(data, max_dim=len(update)).dequantize()
-    return received, 8.0 * (len(data) - HEADER_BYTES)
+def _broadcast(
+    method: Method, server: Vector, state: Any, before: Down, seed: int, step: int
+) -> tuple[Down, float]:
+    """What the clients know after the server's message, and its bits: payload, and 32 for every number beside it."""
+    message, adds = method.broadcast.encode(server, before.model, seed, step, step // method.period)
+    model = method.broadcast.decode(message, adds, before.model, len(server), seed, step)
+    vectors, scalars = method.server.say(server, state)
+    beside = 32.0 * (sum(len(vector) for vector in vectors.values()) + len(scalars))
+    return Down(model, vectors, scalars), message.bits + beside
 
 
-def _broadcast(method: Method, server: Vector, common: Vector, seed: int, step: int) -> tuple[Vector, float]:
-    """What the clients know after the server's message, and the bits of its payload, the signal's included."""
-    message, coding, adds = method.broadcast.message(server, common, seed, step, step // method.period)
-    data = codec.encode(message, coding=coding)
-    received = codec.decode(data, max_dim=len(server)).dequantize()
-    signal = 0.0 if method.steer is None else 32.0
-    return common + received if adds else received, 8.0 * (len(data) - HEADER_BYTES) + signal
+def _batch(memory: Any) -> Any:
+    """A first axis of length one on every array."""
+    if isinstance(memory, dict):
+        return {name: _batch(part) for name, part in memory.items()}
+    if isinstance(memory, tuple):
+        parts = [_batch(part) for part in memory]
+        return type(memory)(*parts) if hasattr(memory, "_fields") else tuple(parts)
+    return np.asarray(memory)[None]

@@ -17,7 +17,7 @@ from ofediq.theory import regret_bound_curve
 if TYPE_CHECKING:
     from ofediq.simulation.result import Result
 
-_PIECES = ("name", "local", "participation", "compress", "server", "period", "topology", "broadcast")
+_PIECES = ("name", "client", "participation", "compress", "server", "period", "topology", "broadcast")
 """The parts of a method that the theorems have a word for."""
 
 
@@ -148,12 +148,14 @@ def _terms(method: Method, dim: int) -> tuple[float, float]:
     if variance is None:
         name = type(method.compress).__name__
         raise InputError(f"the theorems assume messages of proven mean and variance, not {name}")
-    local: float | None = _claim(method.local, "descent", "step")
+    local: float | None = _claim(method.client, "descent", "step")
     if method.period > 1 and local != step_size:
-        found = type(method.local).__name__ if local is None else f"{local:g}"
+        found = type(method.client).__name__ if local is None else f"{local:g}"
         raise InputError(
             f"the theorems assume local steps of the server's step size {step_size:g}, not {found}"
         )
+    if not method.client.plain:
+        raise InputError(f"the theorems assume clients that send their gradients, not {method.client!r}")
     for part in fields(method):
         default = part.default_factory() if part.default_factory is not MISSING else part.default
         if part.name not in _PIECES and getattr(method, part.name) != default:

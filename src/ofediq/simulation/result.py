@@ -41,6 +41,7 @@ class Result:
         params: the model after the last step ([clients, dim] if each client learnt alone).
         seconds: wall-clock time, compilation included.
         initial: the parameters that it started from; None for the model's own, `model.initial(seed)`.
+        engine: what computed it, and why not something faster.
     """
 
     method: Method
@@ -57,6 +58,7 @@ class Result:
     params: npt.NDArray[np.float32]
     seconds: float
     initial: npt.NDArray[np.float32] | None = None
+    engine: str = "plain loop"
 
     @property
     def name(self) -> str:
@@ -156,6 +158,7 @@ class Result:
             "senders_per_step": float(self.senders.mean()),
             "steps": self.steps,
             "diverged": self.diverged,
+            "engine": self.engine,
             "seconds": round(self.seconds, 3),
         }
 

@@ -12,7 +12,9 @@ import numpy.typing as npt
 from ofediq.errors import InputError
 from ofediq.methods import Method
 from ofediq.methods.participation import NormProportional
+from ofediq.methods.steered import Steered, Still
 from ofediq.models import Model, softmax
+from ofediq.randomness import Address
 from ofediq.simulation import Result, simulate
 from ofediq.streams import Stream, load, partition
 
@@ -50,7 +52,7 @@ class Case:
         try:
             method.participation.rates(stream.clients)
             method.broadcast.check(model.dim)
-            method.compress.apply(case.dense[:1], SEED, STEP, np.arange(1), case.signal)
+            method.compress.apply(case.dense[:1], Address(SEED, STEP, np.arange(1)), case.signal)
         except InputError as error:
             raise InputError(
                 f"`stream` and `model` must fit the method, which is checked with {stream.clients} clients and "
@@ -68,7 +70,7 @@ class Case:
     @property
     def signal(self) -> Any:
         """The server's signal while pieces are checked, for updates whose coordinates are about 1."""
-        return None if self.method.steer is None else np.float32(1.0)
+        return None if self.method.compress.signal is None else np.float32(1.0)
 
     @cached_property
     def dense(self) -> Vectors:
@@ -97,14 +99,13 @@ class Case:
         two would drift apart.
         """
         method = replace(self.method, period=min(self.method.period, LONGEST))
-        if method.steer is None or not isinstance(method.participation, NormProportional):
+        if not isinstance(method.server, Steered) or not isinstance(method.participation, NormProportional):
             return method
         x, y, _ = self.stream.step(int(np.argmax(self.stream.present.sum(1))))
         start = np.asarray(method.server.start(self.model.initial(self.seed)))
         norms = np.linalg.norm(np.asarray(self.model.client_gradients(start, x, y)), axis=1)
         first = float(2 * np.median(norms) / method.participation.spread)  # about half of the clients send
-        still = replace(method.steer, first=max(first, 1e-6), agility=1.0, bits_per_step=1e30)
-        return replace(method, steer=still)
+        return replace(method, server=replace(method.server, budget=Still(max(first, 1e-6))))
 
     @cached_property
     def run(self) -> Result:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ofediq import codec
+from ofediq.randomness import Address
 from ofediq.testing.case import SEED, STEP, Case, Vectors
 from ofediq.testing.compare import agree, compiled, demand, quiet, repeated
 
@@ -37,14 +37,14 @@ def unbiased(case: Case) -> str:
     )
 
 
-def apply_equals_message(case: Case) -> str:
-    """What `apply` returns is what the receiver decodes from the bytes of `message`."""
+def apply_equals_encode(case: Case) -> str:
+    """What `apply` returns is what the receiver decodes from the bytes of `encode`."""
     for updates in (case.dense, 1e9 * case.dense[:3], 1e-9 * case.dense[:3]):
         sent, _ = _apply(case, updates)
         received = np.array([_received(case, row, client)[0] for client, row in enumerate(updates)])
         demand(
             agree(sent, received),
-            "`apply` and `message` differ: the simulator would learn from other numbers than a server receives.",
+            "`apply` and `encode` differ: the simulator would learn from other numbers than a server receives.",
         )
     return "14 messages through encode and decode, float32 tolerance."
 
@@ -82,7 +82,7 @@ def draws_are_addressed(case: Case) -> str:
     compress, updates, ids = case.method.compress, case.dense, np.arange(8)
 
     def call(rows: Vectors, numbers: Any) -> Any:
-        return compress.apply(rows, SEED, STEP, numbers, case.signal)
+        return compress.apply(rows, Address(SEED, STEP, numbers), case.signal)
 
     sent, _ = repeated("compress.apply", call, updates, ids, between=lambda: call(updates[:2] * 3, ids[:2]))
     turned, _ = call(updates[::-1].copy(), ids[::-1].copy())
@@ -95,8 +95,12 @@ def draws_are_addressed(case: Case) -> str:
     same = np.tile(updates[0], (8, 1))
     others = {
         "client": call(same, ids)[0],
-        "step": [compress.apply(same[:1], SEED, step, ids[:1], case.signal)[0][0] for step in range(1, 9)],
-        "seed": [compress.apply(same[:1], seed, STEP, ids[:1], case.signal)[0][0] for seed in range(1, 9)],
+        "step": [
+            compress.apply(same[:1], Address(SEED, step, ids[:1]), case.signal)[0][0] for step in range(1, 9)
+        ],
+        "seed": [
+            compress.apply(same[:1], Address(seed, STEP, ids[:1]), case.signal)[0][0] for seed in range(1, 9)
+        ],
     }
     varies = {name: len(np.unique(np.asarray(rows), axis=0)) > 1 for name, rows in others.items()}
     for name, does in varies.items():
@@ -109,7 +113,7 @@ def same_in_jax(case: Case) -> str:
     compress, ids = case.method.compress, np.arange(8, dtype=np.int32)
     sent, bits = _apply(case, case.dense)
     fast = compiled("compress.apply", compress.apply)
-    there, counted = fast(case.dense, np.uint32(SEED), np.int32(STEP), ids, case.signal)
+    there, counted = fast(case.dense, Address(np.uint32(SEED), np.int32(STEP), ids), case.signal)
     demand(agree(sent, there), "`apply` gives other numbers in JAX than in NumPy.")
     demand(np.allclose(bits, counted, rtol=0.01), "`apply` counts other bits in JAX than in NumPy.")
     return "8 updates inside jax.jit, float32 tolerance."
@@ -139,7 +143,9 @@ def survives_extremes(case: Case) -> str:
 def _apply(case: Case, updates: Vectors) -> tuple[Vectors, Vectors]:
     """What the simulator computes, with its shapes checked."""
     updates = np.asarray(updates, np.float32)
-    sent, bits = case.method.compress.apply(updates, SEED, STEP, np.arange(len(updates)), case.signal)
+    sent, bits = case.method.compress.apply(
+        updates, Address(SEED, STEP, np.arange(len(updates))), case.signal
+    )
     shapes = np.shape(sent), np.shape(bits)
     wanted = updates.shape, updates.shape[:1]
     demand(shapes == wanted, f"`apply` must return arrays of shapes {wanted}, got {shapes}.")
@@ -150,14 +156,9 @@ def _received(case: Case, update: Vectors, client: int) -> tuple[Vectors, int]:
     """What a server decodes from a client's bytes, and the bits of their payload."""
     compress = case.method.compress
     signal = None if case.signal is None else float(case.signal)
-    message = compress.message(np.asarray(update, np.float32), SEED, STEP, client, signal)
-    named = (message.dim, message.step, message.client)
-    demand(
-        named == (update.size, STEP, client),
-        f"`message` must carry its dim, step and client {(update.size, STEP, client)}, got {named}.",
-    )
-    data = codec.encode(message, coding=compress.coding)
-    return codec.decode(data, max_dim=update.size).dequantize(), 8 * (len(data) - codec.HEADER_BYTES)
+    address = Address(SEED, STEP, client)
+    encoded = compress.encode(np.asarray(update, np.float32), address, signal)
+    return compress.decode(encoded, update.size, address, signal), encoded.bits
 
 
 def _projected_error(case: Case, update: Vectors, directions: Any, rows: int) -> tuple[Any, Any]:
@@ -167,7 +168,7 @@ def _projected_error(case: Case, update: Vectors, directions: Any, rows: int) ->
     for first in range(0, rows, chunk):
         ids = np.arange(first, min(first + chunk, rows))
         copies = np.tile(update, (len(ids), 1))
-        sent, _ = case.method.compress.apply(copies, SEED, STEP, ids, case.signal)
+        sent, _ = case.method.compress.apply(copies, Address(SEED, STEP, ids), case.signal)
         parts.append((np.asarray(sent, np.float64) - update) @ directions)
     errors = np.concatenate(parts)
     return errors.mean(0), errors.std(0)

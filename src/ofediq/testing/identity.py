@@ -7,19 +7,16 @@ import json
 import re
 from typing import Any
 
+from ofediq.methods.method import pieces_of
 from ofediq.testing.case import Case
 from ofediq.testing.compare import demand
 
-_PIECES = ("local", "participation", "compress", "server", "steer", "broadcast")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def pieces_are_frozen(case: Case) -> str:
     """Every piece is a frozen dataclass that can be hashed: the engine compiles once for each value."""
-    for name in _PIECES:
-        piece = getattr(case.method, name)
-        if piece is None:
-            continue
+    for name, piece in pieces_of(case.method).items():
         demand(
             _is_frozen(piece),
             f"`{name}` must be a frozen dataclass or a named tuple, got {type(piece).__name__}.",

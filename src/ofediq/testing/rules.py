@@ -8,25 +8,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ofediq import codec
 from ofediq.testing.case import SEED, STEP, Case, Vectors
 from ofediq.testing.compare import SkipError, agree, compiled, demand, quiet, repeated
 
 
-def local_is_rowwise(case: Case) -> str:
-    """The local rule moves many models at once as it moves each of them, without a memory."""
-    rule, models, gradients = case.method.local, _models(case), case.dense
+def client_is_rowwise(case: Case) -> str:
+    """The client rule moves many models at once as it moves each of them, without a memory."""
+    rule, models, gradients = case.method.client, _models(case), case.dense
     moved = repeated(
-        "local.step", rule.step, models, gradients, between=lambda: rule.step(models[:1], 2 * gradients[:1])
+        "client.step", rule.step, models, gradients, between=lambda: rule.step(models[:1], 2 * gradients[:1])
     )
     alone = np.array([np.asarray(rule.step(models[k], gradients[k])) for k in range(len(models))])
-    demand(agree(moved, alone), "`local.step` moves a client differently when it is treated alone.")
+    demand(agree(moved, alone), "`client.step` moves a client differently when it is treated alone.")
     demand(
         rule.moves or bool((np.asarray(moved) == models).all()),
-        "`local.moves` is False, but `local.step` moves the model.",
+        "`client.moves` is False, but `client.step` moves the model.",
     )
-    there = compiled("local.step", rule.step)(models, gradients)
-    demand(agree(moved, there), "`local.step` gives other numbers in JAX than in NumPy.")
+    there = compiled("client.step", rule.step)(models, gradients)
+    demand(agree(moved, there), "`client.step` gives other numbers in JAX than in NumPy.")
     return f"{len(models)} clients, together and alone, NumPy and JAX."
 
 
@@ -90,16 +89,14 @@ def broadcast_agrees(case: Case) -> str:
     for number in (1, 2, 50):
         here, bits = piece.send(model, copy, SEED, STEP, number)
         there, counted = fast(model, copy, np.uint32(SEED), np.int32(STEP), np.int32(number))
-        message, coding, adds = piece.message(model, copy, SEED, STEP, number)
-        frame = codec.encode(message, coding)
-        received = codec.decode(frame, max_dim=case.dim).dequantize()
-        decoded = copy + received if adds else received
-        real = 8 * (len(frame) - codec.HEADER_BYTES)
-        slack = 0.1 * real + 64 if coding == "entropy" else 0
+        message, adds = piece.encode(model, copy, SEED, STEP, number)
+        decoded = piece.decode(message, adds, copy, case.dim, SEED, STEP)
+        real = message.bits
+        slack = 0.1 * real + 64 if adds else 0
         demand(agree([here], [there]), "`broadcast.send` gives another copy in JAX than in NumPy.")
         demand(
             agree([here], [decoded]),
-            "`broadcast.send` and `broadcast.message` give clients different copies.",
+            "`broadcast.send` and `broadcast.encode` give clients different copies.",
         )
         demand(
             abs(float(bits) - real) <= slack and np.allclose(counted, bits, rtol=0.01),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from ofediq.methods.participation import NormProportional
+from ofediq.randomness import Address
 from ofediq.testing.case import SEED, STEP, Case
 from ofediq.testing.compare import compiled, demand, likely
 
@@ -75,13 +75,10 @@ def same_in_jax(case: Case) -> str:
     piece, clients = case.method.participation, case.stream.clients
     ids = np.arange(clients, dtype=np.int32)
     here = _active(case)(SEED, STEP, ids)
-    norms = _norms(case) if isinstance(piece, NormProportional) else None
+    offers, signal = _offers(case)
 
     def senders(seed: Any, step: Any, numbers: Any) -> Any:
-        if norms is None:
-            return piece.active(seed, step, numbers, clients)
-        assert isinstance(piece, NormProportional)
-        return piece.draws(seed, step, numbers) < piece.probabilities(norms, np.float32(1))
+        return piece.draw(Address(seed, step, numbers), clients, offers, signal)[0]
 
     there = compiled("participation", senders)(np.uint32(SEED), np.int32(STEP), ids)
     demand(bool((here == there).all()), "other clients send in JAX than in NumPy.")
@@ -91,26 +88,27 @@ def same_in_jax(case: Case) -> str:
 def _rates_and_draws(case: Case) -> tuple[Any, Any]:
     """Stated probabilities, [clients], and who sends at steps 1, 2, ..., [steps, clients]."""
     piece, ids = case.method.participation, np.arange(case.stream.clients)
-    if isinstance(piece, NormProportional):
-        rates = np.asarray(piece.probabilities(_norms(case), np.float32(1)), np.float64)
-    else:
-        rates = np.asarray(piece.rates(len(ids)), np.float64)
+    rates = np.asarray(piece.draw(Address(SEED, STEP, ids), len(ids), *_offers(case))[1], np.float64)
     active = _active(case)
     return rates, np.array([active(SEED, step, ids) for step in range(1, _STEPS + 1)])
 
 
 def _active(case: Case) -> Any:
-    """(seed, step, ids) -> who of them sends; for probabilities that follow norms, with norms of all sizes."""
+    """(seed, step, ids) -> who of them sends; for a participation that looks at offers, with offers of all sizes."""
     piece, clients = case.method.participation, case.stream.clients
-    if isinstance(piece, NormProportional):
-        norms = _norms(case)
-        return lambda seed, step, ids: np.asarray(
-            piece.draws(seed, step, ids) < piece.probabilities(norms[ids], np.float32(1))
-        )
-    return lambda seed, step, ids: np.asarray(piece.active(seed, step, ids, clients))
+    offers, signal = _offers(case)
+
+    def active(seed: Any, step: Any, ids: Any) -> Any:
+        some = None if offers is None else offers[ids]
+        return np.asarray(piece.draw(Address(seed, step, ids), clients, some, signal)[0])
+
+    return active
 
 
-def _norms(case: Case) -> Any:
-    """Norms that make all probabilities from none to one, for a signal of 1."""
-    assert isinstance(case.method.participation, NormProportional)
-    return np.linspace(0, 1.2 * case.method.participation.spread, case.stream.clients).astype(np.float32)
+def _offers(case: Case) -> tuple[Any, Any]:
+    """Offers that make all probabilities from none to one, and a signal of 1; None where nobody looks at them."""
+    piece = case.method.participation
+    if piece.foreseeable:
+        return None, None
+    most = 1.2 * getattr(piece, "spread", 1.0)
+    return np.linspace(0, most, case.stream.clients).astype(np.float32), np.float32(1)

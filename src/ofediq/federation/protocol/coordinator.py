@@ -12,12 +12,11 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.codec import HEADER_BYTES, Message
 from ofediq.errors import InputError, WireError
 from ofediq.federation.names import require_name
 from ofediq.federation.protocol.clipping import Clipping
@@ -26,6 +25,7 @@ from ofediq.federation.protocol.messages import (
     Publish,
     Report,
     UpdateMessage,
+    read_body,
     read_json,
     split_topic,
     write_json,
@@ -35,8 +35,10 @@ from ofediq.federation.protocol.rules import Rules
 from ofediq.federation.protocol.state import ServerState
 from ofediq.federation.protocol.task import ModelSpec, Task
 from ofediq.methods import Method
-from ofediq.methods.participation import NormProportional
+from ofediq.methods.round import first_state, formula_bits, server_round
+from ofediq.methods.server import Totals
 from ofediq.models import Model
+from ofediq.randomness import Address
 from ofediq.storage import leaves
 
 PATIENCE = 3
@@ -53,6 +55,13 @@ class Save:
 Action = Publish | Save
 
 
+class _Update(NamedTuple):
+    """What one client sent: the vectors by name, and the bits of their payloads."""
+
+    vectors: dict[str, npt.NDArray[np.float32]]
+    bits: int
+
+
 @dataclass
 class _Open:
     """The open round."""
@@ -61,7 +70,7 @@ class _Open:
     since: float
     clients: int
     due: frozenset[str] | None  # names; None when nobody can know beforehand
-    updates: dict[str, tuple[npt.NDArray[np.float32], int]]  # by name: decoded, bits of the payload
+    updates: dict[str, _Update]  # by name
     heard: set[str]  # everyone who spoke in this round, with or without an update
 
 
@@ -92,8 +101,8 @@ class Coordinator:
     ) -> None:
         require_name("federation", federation)
         self.federation, self.method, self.monitor, self.rules = federation, method, monitor, rules
-        self.steered = isinstance(method.participation, NormProportional)
-        self.task = Task.of(method, model, seed, passes=self.steered and rules.pace == "asap")
+        self.foreseeable = method.participation.foreseeable
+        self.task = Task.of(method, model, seed, passes=not self.foreseeable and rules.pace == "asap")
         built = model.build() if isinstance(model, ModelSpec) else model
         self.dim, self.seed, self.epoch = built.dim, seed, epoch
         self._numbers: dict[str, int] = {name: number for number, name in enumerate(rules.roster)}
@@ -106,14 +115,16 @@ class Coordinator:
         self._last_opened = -math.inf
         self._patience = math.inf  # until when the first round waits for `start_clients`
         self.step = 0
-        self.params: npt.NDArray[np.float32] = np.asarray(method.server.start(built.initial(seed)))
-        self._state: Any = method.server.init(self.params)
-        self._signal = None if method.steer is None else method.steer.init()
-        self._like = method.compress.message(np.ones(self.dim, np.float32), seed, 1, 0, 1.0)
+        self._state = first_state(method, np.asarray(built.initial(seed)))
         if saved is not None:
             self._resume(saved)
         for name, number in self._numbers.items():
             monitor.client(name, number)
+
+    @property
+    def params(self) -> npt.NDArray[np.float32]:
+        """The model."""
+        return np.asarray(self._state.params, np.float32)
 
     @property
     def subscriptions(self) -> tuple[str, ...]:
@@ -212,12 +223,14 @@ class Coordinator:
             return
         row = self.monitor.client(name, self._numbers[name])
         row.last_seen = now
+        decoded = None
         try:
-            said, update = UpdateMessage.decode(payload, self.dim)
+            said = UpdateMessage.decode(payload, self.step if self._round is None else self._round.step)
+            reason = self._objection(name, said)
+            if reason is None and said.body:
+                decoded = self._decode(name, said)
         except WireError:
-            self.monitor.reject(name, "malformed")
-            return
-        reason = self._objection(name, said, update)
+            reason = "malformed"
         if reason is not None:
             self.monitor.reject(name, reason)
             return
@@ -234,22 +247,18 @@ class Coordinator:
             self._strays.add(name)
             return
         one.heard.add(name)
-        if update is not None:
+        if decoded is not None:
             row.sent += 1
-            one.updates[name] = (update.dequantize(), 8 * (len(said.frame) - HEADER_BYTES))
+            one.updates[name] = decoded
 
-    def _objection(self, name: str, said: UpdateMessage, update: Message | None) -> str | None:
-        """Why a well-formed message is not accepted, if so."""
+    def _objection(self, name: str, said: UpdateMessage) -> str | None:
+        """Why a well-formed message is not accepted, if so; its body is not looked at yet."""
         one = self._round
         if self.monitor.task == "classification" and said.report.error > said.report.samples:
             return "malformed"
-        if update is None:  # a report alone; that of a client which leaves may come in any round
+        if not said.body:  # a report alone; that of a client which leaves may come in any round
             known = self._strays if one is None or said.step != one.step else one.heard
             return "duplicate" if name in known else None
-        if update.dim != self.dim:
-            return "wrong size"
-        if update.client != self._numbers[name]:
-            return "another's name"
         if one is None or said.step < one.step:
             return "late"
         if said.step > one.step:
@@ -258,10 +267,19 @@ class Coordinator:
             return "duplicate"
         if one.due is not None and name not in one.due:
             return "not due"
-        same = ("levels", "blocks", "norm_bits", "rotation", "seed")
-        if any(getattr(update, each) != getattr(self._like, each) for each in same):
-            return "other settings"
         return None
+
+    def _decode(self, name: str, said: UpdateMessage) -> _Update:
+        """The vectors in a message's body, and the bits of their payloads."""
+        method, address = self.method, Address(self.seed, said.step, self._numbers[name])
+        sizes = method.client.sends(self.dim)
+        vectors, bits = {}, 0
+        for part, encoded in read_body(said.body, sizes).items():
+            piece = method.compressor(part)
+            signal = None if piece.signal is None else float(self._state.down.scalars[piece.signal])
+            vectors[part] = piece.decode(encoded, sizes[part], address, signal)
+            bits += encoded.bits
+        return _Update(vectors, bits)
 
     # Rounds -----------------------------------------------------------------------------------------------------
 
@@ -277,7 +295,7 @@ class Coordinator:
 
     def _open(self, now: float) -> list[Action]:
         step = self.step + self.method.period
-        due = None if self.steered else frozenset(self._due(step))
+        due = frozenset(self._due(step)) if self.foreseeable else None
         self._round = _Open(step, now, len(self._numbers), due, {}, set())
         self._last_opened = now
         return [self._model()]
@@ -297,39 +315,39 @@ class Coordinator:
         return all(name in one.heard or self._silent.get(name, 0) >= PATIENCE for name in awaited)
 
     def _close(self, one: _Open, now: float) -> list[Action]:
-        total, bits = self._sum(one)
-        if one.updates:
-            moved, self._state = self.method.server.apply(self.params, total, one.clients, self._state)
-            self.params = np.asarray(moved, np.float32)
-        if self.method.steer is not None and self._signal is not None:
-            self._signal = self.method.steer.next(
-                self._signal, np.float32(bits), one.step, self.method.period
-            )
+        totals = self._totals(one)
+        self._state, down_bits = server_round(self.method, self._state, totals, np.uint32(self.seed))
         for name in (one.due or set()) - one.heard:
             self._silent[name] = self._silent.get(name, 0) + 1
         self.step, self._round = one.step, None
-        self.monitor.record(self._record(one, bits, now))
+        self.monitor.record(self._record(one, float(totals.bits), float(down_bits), now))
         self._reports.clear()
         self._strays.clear()
         actions: list[Action] = [Save(self.saved())]
         return [*actions, self._model()] if self.finished else actions
 
-    def _sum(self, one: _Open) -> tuple[npt.NDArray[np.float32], int]:
-        """The sum of the updates in the order of numbers, the large ones scaled down; and their bits."""
+    def _totals(self, one: _Open) -> Totals:
+        """What arrived, combined in the order of numbers, the large updates scaled down."""
         names = sorted(one.updates, key=self._numbers.__getitem__)
-        vectors = [one.updates[name][0] for name in names]
-        factors = self._guard.factors(float(np.linalg.norm(vector)) for vector in vectors)
-        total = np.zeros(self.dim, np.float32)
-        for name, vector, factor in zip(names, vectors, factors, strict=True):
+        updates = [one.updates[name].vectors for name in names]
+        factors = self._guard.factors(float(np.linalg.norm(update["update"])) for update in updates)
+        totals = {
+            part: np.zeros(size, np.float32) for part, size in self.method.client.sends(self.dim).items()
+        }
+        for name, update, factor in zip(names, updates, factors, strict=True):
             if factor < 1:
                 self.monitor.client(name, self._numbers[name]).clipped += 1
-                vector = vector * np.float32(factor)
-            total += vector
-        return total, sum(one.updates[name][1] for name in names)
+                update = {part: vector * np.float32(factor) for part, vector in update.items()}
+            for part, vector in update.items():
+                totals[part] += vector
+        if updates and not self.method.combine.adds:
+            rows = np.array([update["update"] for update in updates])
+            totals["update"] = self.method.combine.total(rows, np.ones(len(rows), bool))
+        bits = np.float32(sum(one.updates[name].bits for name in names))
+        return Totals(totals, np.int32(len(names)), bits, one.clients, np.int32(one.step))
 
-    def _record(self, one: _Open, bits: int, now: float) -> Round:
-        period, each = self.method.period, self.method.compress.formula_bits(self.dim)
-        signal_bits = 0 if self._signal is None else 32
+    def _record(self, one: _Open, bits: float, down_bits: float, now: float) -> Round:
+        period, each = self.method.period, formula_bits(self.method, self.dim)
         return Round(
             step=one.step,
             seconds=now - one.since,
@@ -337,10 +355,10 @@ class Coordinator:
             present=len(self._present),
             expected=None if one.due is None else len(one.due),
             senders=len(one.updates),
-            bits_wire=float(bits),
-            bits_formula=float(bits) if math.isnan(each) else len(one.updates) * each,
+            bits_wire=bits,
+            bits_formula=bits if math.isnan(each) else len(one.updates) * each,
             bits_fedogd=32.0 * self.dim * one.clients * period,
-            bits_downlink=32.0 * self.dim + signal_bits,
+            bits_downlink=down_bits,
             samples=sum(report.samples for report in self._reports),
             loss=sum(report.loss for report in self._reports),
             error=sum(report.error for report in self._reports),
@@ -359,8 +377,7 @@ class Coordinator:
             identity=self._identity(),
             epoch=self.epoch,
             step=self.step,
-            params=self.params,
-            arrays=leaves({"server": self._state, "signal": self._signal}),
+            arrays=leaves({"state": self._state}),
             numbers=dict(self._numbers),
             norms=tuple(self._guard.norms),
             record=self.monitor.export(),
@@ -376,8 +393,7 @@ class Coordinator:
     def _resume(self, saved: ServerState) -> None:
         saved.require_same(self._identity())
         self.epoch = max(self.epoch, saved.epoch + 1)
-        self.step, self.params = saved.step, saved.params
-        self._state, self._signal = saved.restore(self._state, self._signal)
+        self.step, self._state = saved.step, saved.restore(self._state)
         roster, self._numbers = self._numbers, dict(saved.numbers)  # numbers never change
         for name in roster:
             self._numbers.setdefault(name, len(self._numbers))
@@ -385,10 +401,9 @@ class Coordinator:
         self.monitor.restore(saved.record)
 
     def _model(self) -> Publish:
-        signal = None if self._signal is None else float(self._signal.value)
         one = self._round
         step, clients = (self.step, len(self._numbers)) if one is None else (one.step, one.clients)
-        message = ModelMessage(self.epoch, step, clients, signal, self.params, final=one is None)
+        message = ModelMessage(self.epoch, step, clients, self._state.down, final=one is None)
         return self._publish("model", message.encode(), retain=True)
 
     def _publish(self, kind: str, payload: bytes, retain: bool = False) -> Publish:

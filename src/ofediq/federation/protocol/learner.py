@@ -13,12 +13,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ofediq import codec
 from ofediq.errors import InputError
-from ofediq.federation.protocol.messages import ModelMessage, Publish, Report, UpdateMessage, read_json
+from ofediq.federation.protocol.messages import (
+    ModelMessage,
+    Publish,
+    Report,
+    UpdateMessage,
+    read_json,
+    write_body,
+)
 from ofediq.federation.protocol.task import Task
-from ofediq.methods.participation import NormProportional
+from ofediq.methods import round as rounds
+from ofediq.methods.client import Outcome, Window
 from ofediq.models import Model
+from ofediq.randomness import Address
 
 Vector = npt.NDArray[np.float32]
 
@@ -27,17 +35,15 @@ REMEMBERED = 256
 
 
 @dataclass
-class _Window:
-    """What a client does between two broadcasts."""
+class _Open:
+    """The open round of a client."""
 
     task: Task
     model: Model
     number: int
     opened: ModelMessage
-    own: Vector  # g, its own model
-    gradients: Vector  # added up
+    window: Window  # a batch of one
     taken: int = 0  # steps done
-    seen: bool = False  # whether there was a sample among them
     said: bytes | None = None  # what it sent; the same bytes again if the server asks again
 
 
@@ -60,7 +66,8 @@ class Learner:
         self.number: int | None = None
         self.sent = 0
         self.samples = 0
-        self._window: _Window | None = None
+        self._open: _Open | None = None
+        self._memory: Any = None  # of the method; None before the first model
         self._took_part = False
         self._waiting: bytes | None = None  # a model that came before the task or the number
         self._report = Report()
@@ -74,7 +81,7 @@ class Learner:
     @property
     def ready(self) -> bool:
         """Whether it has a model to predict with."""
-        return self._window is not None
+        return self._open is not None
 
     @property
     def finished(self) -> bool:
@@ -82,29 +89,29 @@ class Learner:
 
         A client that finds nothing but a final model waits for a new run, and may predict with it meanwhile.
         """
-        return self._took_part and self._window is not None and self._window.opened.final
+        return self._took_part and self._open is not None and self._open.opened.final
 
     @property
     def step(self) -> int:
         """t of the open round, 0 before the first."""
-        return 0 if self._window is None else self._window.opened.step
+        return 0 if self._open is None else self._open.opened.step
 
     @property
     def hungry(self) -> bool:
         """Whether this round still takes samples."""
-        window = self._window
-        return window is not None and not window.opened.final and window.taken < window.task.period
+        one = self._open
+        return one is not None and not one.opened.final and one.taken < one.task.method.period
 
     @property
     def next_step(self) -> int:
         """The time step of the next sample, where a replayed stream looks it up."""
-        window = self._opened()
-        return window.opened.step - window.task.period + window.taken + 1
+        one = self._opened()
+        return one.opened.step - one.task.method.period + one.taken + 1
 
     @property
     def params(self) -> Vector:
         """The common model."""
-        return self._opened().opened.params
+        return np.asarray(self._opened().opened.down.model)
 
     def receive(self, kind: str, payload: bytes) -> list[Publish]:
         """A message of the server: `task`, `welcome` or `model`. Raises `WireError` if it is not understood."""
@@ -123,11 +130,11 @@ class Learner:
 
     def predict(self, x: Any) -> Any:
         """The prediction of the common model for one sample: a class or a number."""
-        window, sample = self._opened(), self._sample(x)
-        self._remembered[sample.tobytes()] = window.opened.params
+        one, sample = self._opened(), self._sample(x)
+        self._remembered[sample.tobytes()] = one.opened.down.model
         while len(self._remembered) > REMEMBERED:
             self._remembered.popitem(last=False)
-        return np.asarray(window.model.predict(window.opened.params, sample))[0].item()
+        return np.asarray(one.model.predict(one.opened.down.model, sample))[0].item()
 
     def learn(self, x: Any, y: Any) -> tuple[bool, list[Publish]]:
         """Take one labelled sample; returns whether this round had room for it, and what to send.
@@ -135,15 +142,19 @@ class Learner:
         The prediction that counts is the one that `predict` made for this sample, however long ago, or else that of
         the present common model. A sample that comes when the round has had its share is counted, not learnt.
         """
-        window, sample, label = self._opened(), self._sample(x), self._label(y)
+        one, sample, label = self._opened(), self._sample(x), self._label(y)
         self._judge(sample, label)
         if not self.hungry:
             return False, []
-        gradient = np.asarray(window.model.client_gradients(window.own, sample, label))[0]
-        window.gradients = window.gradients + gradient
-        window.own = np.asarray(window.task.local.step(window.own, gradient))
-        window.seen = True
-        return True, self._advance(window)
+        one.window = rounds.learn(
+            one.task.method,
+            one.window,
+            lambda at: np.asarray(one.model.client_gradients(at, sample, label)),
+            np.ones(1, bool),
+            one.opened.down,
+            self._memory,
+        )
+        return True, self._advance(one)
 
     def skip(self) -> list[Publish]:
         """This step has no sample."""
@@ -163,7 +174,7 @@ class Learner:
             raise InputError("`model` must be given to this client: the federation's is not a built-in one")
         if model.dim != task.dim:
             raise InputError(f"`model` must have {task.dim} parameters, got {model.dim}")
-        self.task, self.model, self._window = task, model, None
+        self.task, self.model, self._open, self._memory = task, model, None, None
         return self._on_waiting()
 
     def _on_waiting(self) -> list[Publish]:
@@ -171,48 +182,74 @@ class Learner:
         if self._waiting is None or self.task is None or self.model is None or self.number is None:
             return []
         payload, self._waiting = self._waiting, None
-        opened = ModelMessage.decode(payload, self.task.dim)
-        window = self._window
-        if window is not None:
-            if (opened.epoch, opened.step) < (window.opened.epoch, window.opened.step):
+        method = self.task.method
+        opened = ModelMessage.decode(
+            payload, self.task.dim, tuple(method.server.vectors), tuple(method.server.scalars)
+        )
+        one = self._open
+        if one is not None:
+            if (opened.epoch, opened.step) < (one.opened.epoch, one.opened.step):
                 return []  # delayed or stale
-            if opened.step == window.opened.step and not opened.final:  # asked again, maybe after a restart
-                window.opened = opened
-                return [] if window.said is None else [self._topic(window.said)]
-        zeros = np.zeros_like(opened.params)
-        self._window = _Window(self.task, self.model, self.number, opened, opened.params, zeros)
+            if opened.step == one.opened.step and not opened.final:  # asked again, maybe after a restart
+                one.opened = opened
+                return [] if one.said is None else [self._topic(one.said)]
+        if self._memory is None:
+            self._memory = rounds.first_memory(method, opened.down.model, 1)
+        window = rounds.open_window(method, opened.down, self._memory, 1)
+        self._open = _Open(self.task, self.model, self.number, opened, window)
         self._took_part |= not opened.final
         return []
 
-    def _opened(self) -> _Window:
-        if self._window is None:
+    def _opened(self) -> _Open:
+        if self._open is None:
             raise InputError("`client` must have received a model first, got none yet")
-        return self._window
+        return self._open
 
-    def _advance(self, window: _Window) -> list[Publish]:
+    def _advance(self, one: _Open) -> list[Publish]:
         """One step is done; at the end of the window send, or not."""
-        window.taken += 1
-        if window.taken < window.task.period:
+        one.taken += 1
+        if one.taken < one.task.method.period:
             return []
-        frame = _frame(window)
-        if frame is None and not window.task.passes:
+        body = self._close(one)
+        if not body and not one.task.passes:
             return []
-        said = self._publish(window.opened.step, frame or b"")
-        self.sent += frame is not None
-        window.said = said.payload
+        said = self._publish(one.opened.step, body)
+        self.sent += bool(body)
+        one.said = said.payload
         return [said]
+
+    def _close(self, one: _Open) -> bytes:
+        """The bytes of this round's messages, empty if the draw says no; what it remembers moves on."""
+        method, down, step = one.task.method, one.opened.down, one.opened.step
+        if one.number >= one.opened.clients:  # it joined after this round was opened
+            return b""
+        batch = Address(one.task.seed, step, np.array([one.number]))
+        decision = rounds.decide(method, one.window, down, self._memory, batch, one.opened.clients)
+        sends = bool(decision.sends[0])
+        address, messages, decoded = Address(one.task.seed, step, one.number), {}, {}
+        for name, rows in decision.wanted.items():
+            piece = method.compressor(name)
+            decoded[name] = np.zeros_like(rows)
+            if sends:
+                signal = None if piece.signal is None else float(down.scalars[piece.signal])
+                messages[name] = piece.encode(rows[0], address, signal)
+                decoded[name] = piece.decode(messages[name], rows.shape[-1], address, signal)[None]
+        outcome = Outcome(decision.wanted, decoded, decision.sends)
+        if sends or not method.client.idle:
+            self._memory = rounds.settle(method, self._memory, one.window, outcome, down)
+        return write_body(messages) if sends else b""
 
     def _judge(self, sample: Vector, label: npt.NDArray[Any]) -> None:
         """Count the prediction for a sample whose label is known now."""
-        window = self._opened()
-        params = self._remembered.pop(sample.tobytes(), window.opened.params)
-        loss, error = window.model.evaluate(params, sample, label)
+        one = self._opened()
+        params = self._remembered.pop(sample.tobytes(), one.opened.down.model)
+        loss, error = one.model.evaluate(params, sample, label)
         self._report = self._report.plus(float(loss[0]), float(error[0]))
         self.samples += 1
 
-    def _publish(self, step: int, frame: bytes) -> Publish:
+    def _publish(self, step: int, body: bytes) -> Publish:
         report, self._report = self._report.split()
-        return self._topic(UpdateMessage(report, step, frame).encode())
+        return self._topic(UpdateMessage(report, step, body).encode())
 
     def _topic(self, payload: bytes) -> Publish:
         return Publish(f"{self.federation}/u/{self.name}", payload)
@@ -232,38 +269,17 @@ class Learner:
         return sample if spec is None else sample.reshape(1, *spec.shape)
 
     def _label(self, y: Any) -> npt.NDArray[Any]:
-        window = self._opened()
+        one = self._opened()
         try:
             number = float(y)
         except (TypeError, ValueError):
             raise InputError(f"`y` must be a number, got {y!r}") from None
-        if window.model.task == "regression":
+        if one.model.task == "regression":
             if not np.isfinite(number):
                 raise InputError(f"`y` must be finite, got {y!r}")
             return np.asarray([number], np.float32)
-        classes = None if window.task.model is None else window.task.model.classes
+        classes = None if one.task.model is None else one.task.model.classes
         limit = 2**31 if classes is None else classes
         if not number.is_integer() or not 0 <= number < limit:
             raise InputError(f"`y` must be a class from 0 to {limit - 1}, got {y!r}")
         return np.asarray([int(number)])
-
-
-def _frame(window: _Window) -> bytes | None:
-    """The bytes of this round's update, if there is one and the draw says so."""
-    task, opened, number = window.task, window.opened, window.number
-    if not window.seen or number >= opened.clients:  # it joined after this round was opened
-        return None
-    who = np.array([number])
-    rate: Any
-    if isinstance(task.participation, NormProportional):
-        norms = np.array([np.linalg.norm(window.gradients)], np.float32)
-        rate = task.participation.probabilities(norms, np.float32(opened.signal))[0]
-        active = task.participation.draws(task.seed, opened.step, who)[0] < rate
-    else:
-        rate = task.participation.rates(opened.clients)[number]
-        active = task.participation.active(task.seed, opened.step, who, opened.clients)[0]
-    if not active:
-        return None
-    update = window.gradients / rate
-    message = task.compress.message(update, task.seed, opened.step, number, opened.signal)
-    return codec.encode(message, coding=task.compress.coding)

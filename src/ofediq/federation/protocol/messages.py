@@ -14,23 +14,25 @@ from __future__ import annotations
 import json
 import math
 import struct
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ofediq import codec
-from ofediq.codec import Message
+from ofediq.codec import HEADER_BYTES
 from ofediq.errors import InputError, WireError
+from ofediq.methods.client import Down
+from ofediq.methods.compress import Encoded
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Version of everything in this module; both sides refuse another one."""
 
 _MAGIC = b"OM"
-_MODEL = struct.Struct("<2sBBQQIf")
+_MODEL = struct.Struct("<2sBBQQI")
 _REPORT = struct.Struct("<Hff")
-_STEP = struct.Struct("<Q")
+_STEP = struct.Struct("<H")
+_LENGTH = struct.Struct("<I")
 REPORT_BYTES = _REPORT.size
 """Ten bytes go with every update: how the client's predictions fared since its last one."""
 
@@ -54,45 +56,52 @@ class ModelMessage:
         epoch: start of the server's process, in nanoseconds. A restarted server has a later one.
         step: t, at which the round's updates are sent: the last of its `period` steps.
         clients: K.
-        signal: the number that steers a budget, if the method has one.
-        params: w, the common model.
+        down: the model and what goes with it.
         final: whether learning is over: the model is there to predict with.
     """
 
     epoch: int
     step: int
     clients: int
-    signal: float | None
-    params: npt.NDArray[np.float32]
+    down: Down
     final: bool = False
 
     def encode(self) -> bytes:
-        """28 bytes, then a codec frame.
+        """24 bytes, the numbers beside the model in the order of their names, then the model and other vectors.
 
-        >>> one = ModelMessage(7, 3, 20, None, np.array([0.5, -1.0], np.float32))
-        >>> len(one.encode()), ModelMessage.decode(one.encode(), 2).step
-        (68, 3)
+        >>> one = ModelMessage(7, 3, 20, Down(np.array([0.5, -1.0], np.float32), {}, {"z": np.float32(2)}))
+        >>> len(one.encode()), ModelMessage.decode(one.encode(), 2, (), ("z",)).step
+        (36, 3)
         """
-        signal = math.nan if self.signal is None else self.signal
-        head = _MODEL.pack(_MAGIC, PROTOCOL, self.final, self.epoch, self.step, self.clients, signal)
-        return head + codec.encode(Message.raw(self.params, step=self.step), "raw")
+        head = _MODEL.pack(_MAGIC, PROTOCOL, self.final, self.epoch, self.step, self.clients)
+        numbers = [self.down.scalars[name] for name in sorted(self.down.scalars)]
+        vectors = [self.down.vectors[name] for name in sorted(self.down.vectors)]
+        parts = [np.asarray(numbers, "<f4"), np.asarray(self.down.model, "<f4")]
+        parts += [np.asarray(vector, "<f4") for vector in vectors]
+        return head + b"".join(part.tobytes() for part in parts)
 
     @classmethod
-    def decode(cls, data: bytes, dim: int) -> ModelMessage:
-        """The message in `data`, or `WireError`."""
+    def decode(
+        cls, data: bytes, dim: int, vectors: tuple[str, ...] = (), scalars: tuple[str, ...] = ()
+    ) -> ModelMessage:
+        """The message in `data`, which holds vectors and numbers of these names; or `WireError`."""
         if len(data) < _MODEL.size:
             raise WireError(f"model: {len(data)} bytes are less than the header's {_MODEL.size}")
-        magic, version, flags, epoch, step, clients, signal = _MODEL.unpack_from(data)
+        magic, version, flags, epoch, step, clients = _MODEL.unpack_from(data)
         if magic != _MAGIC:
             raise WireError("model: it does not start with the magic bytes")
         if version != PROTOCOL:
             raise WireError(f"model: protocol {version}, this client speaks {PROTOCOL}")
-        params = codec.decode(data[_MODEL.size :], max_dim=dim).dequantize()
-        if len(params) != dim:
-            raise WireError(f"model: {len(params)} parameters, the task has {dim}")
-        if clients < 1 or signal < 0:
-            raise WireError("model: number of clients or signal out of range")
-        return cls(epoch, step, clients, None if math.isnan(signal) else signal, params, bool(flags & 1))
+        count = len(scalars) + dim * (1 + len(vectors))
+        if len(data) != _MODEL.size + 4 * count:
+            raise WireError(f"model: {len(data) - _MODEL.size} bytes where {4 * count} belong")
+        values = np.frombuffer(data, "<f4", offset=_MODEL.size).astype(np.float32)
+        if clients < 1 or np.isnan(values).any() or not np.isfinite(values[len(scalars) :]).all():
+            raise WireError("model: number of clients or a value out of range")
+        numbers = dict(zip(sorted(scalars), values, strict=False))
+        rows = values[len(scalars) :].reshape(-1, dim)
+        down = Down(rows[0], dict(zip(sorted(vectors), rows[1:], strict=True)), numbers)
+        return cls(epoch, step, clients, down, bool(flags & 1))
 
 
 @dataclass(frozen=True)
@@ -118,43 +127,64 @@ class Report:
 
 @dataclass(frozen=True, eq=False)
 class UpdateMessage:
-    """What a client says in a round: a report, and the frame of its update unless it passes.
+    """What a client says in a round: a report, and its messages unless it passes.
 
     Attributes:
         report: on its predictions.
         step: t of the round.
-        frame: the codec's bytes; empty if the client sends no update.
+        body: the messages by the order of their names; empty if the client sends no update.
     """
 
     report: Report
     step: int
-    frame: bytes = b""
+    body: bytes = b""
 
     def encode(self) -> bytes:
-        """Report, then the frame (which holds the step), or the step alone."""
+        """Report, the step's low bits, body."""
         report = _REPORT.pack(self.report.samples, self.report.loss, self.report.error)
-        return report + (self.frame or _STEP.pack(self.step))
+        return report + _STEP.pack(self.step % 2**16) + self.body
 
     @classmethod
-    def decode(cls, data: bytes, max_dim: int) -> tuple[UpdateMessage, Message | None]:
-        """The message and the update in its frame, or `WireError`.
+    def decode(cls, data: bytes, near: int) -> UpdateMessage:
+        """The message in `data`, its body not looked at; or `WireError`. Its step is the nearest to `near`.
 
-        >>> frame = codec.encode(Message.raw([1.0], step=4, client=2), "raw")
-        >>> data = UpdateMessage(Report(1, 0.5, 1.0), 4, frame).encode()
-        >>> UpdateMessage.decode(data, 1)[1].client
-        2
+        >>> data = UpdateMessage(Report(1, 0.5, 1.0), 70_000, b"body").encode()
+        >>> UpdateMessage.decode(data, near=69_990).step
+        70000
         """
         if len(data) < _REPORT.size + _STEP.size:
             raise WireError(f"update: {len(data)} bytes are less than {_REPORT.size + _STEP.size}")
         samples, loss, error = _REPORT.unpack_from(data)
         if not (math.isfinite(loss) and math.isfinite(error) and error >= 0):
             raise WireError("update: the report's loss or error is out of range")
-        report = Report(samples, loss, error)
-        rest = data[_REPORT.size :]
-        if len(rest) == _STEP.size:
-            return cls(report, _STEP.unpack(rest)[0]), None
-        message = codec.decode(rest, max_dim=max_dim)
-        return cls(report, message.step, rest), message
+        (low,) = _STEP.unpack_from(data, _REPORT.size)
+        step = near + (low - near + 2**15) % 2**16 - 2**15
+        return cls(Report(samples, loss, error), step, data[_REPORT.size + _STEP.size :])
+
+
+def write_body(messages: Mapping[str, Encoded]) -> bytes:
+    """The messages of one client; more than one are announced with their lengths."""
+    frames = [messages[name].head + messages[name].payload for name in sorted(messages)]
+    if len(frames) == 1:
+        return frames[0]
+    return b"".join(_LENGTH.pack(len(frame)) + frame for frame in frames)
+
+
+def read_body(body: bytes, names: Iterable[str]) -> dict[str, Encoded]:
+    """The inverse of `write_body`, or `WireError`."""
+    wanted, frames = sorted(names), []
+    if len(wanted) == 1:
+        frames = [body]
+    while body and len(wanted) > 1:
+        (size,) = _LENGTH.unpack_from(body) if len(body) >= _LENGTH.size else (2**32,)
+        frames.append(body[_LENGTH.size : _LENGTH.size + size])
+        body = body[_LENGTH.size + size :]
+    if len(frames) != len(wanted):
+        raise WireError(f"update: {len(frames)} messages where {len(wanted)} belong")
+    return {
+        name: Encoded(frame[HEADER_BYTES:], frame[:HEADER_BYTES])
+        for name, frame in zip(wanted, frames, strict=True)
+    }
 
 
 def write_json(**content: Any) -> bytes:

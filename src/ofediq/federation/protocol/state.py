@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from ofediq.storage import Arrays, Format, Stored
 
 _STATE = Format("checkpoint of the server", 2)
@@ -23,8 +20,7 @@ class ServerState:
         identity: what the state belongs to; another federation, task or server rule must not continue it.
         epoch: of the server that saved it.
         step: t of the last closed round.
-        params: the model after it.
-        arrays: the states of server rule ("server/...") and budget ("signal/..."), by their paths.
+        arrays: the round's state after it (model, server rule, what the clients know), by their paths.
         numbers: the clients' numbers by name.
         norms: of recent updates, for clipping.
         record: the monitor's counts.
@@ -33,7 +29,6 @@ class ServerState:
     identity: Mapping[str, Any]
     epoch: int
     step: int
-    params: npt.NDArray[np.float32]
     arrays: Arrays
     numbers: Mapping[str, int]
     norms: Sequence[float]
@@ -48,7 +43,7 @@ class ServerState:
             "norms": self.norms,
             "record": self.record,
         }
-        _STATE.write(path, {"params": self.params, **self.arrays}, identity=self.identity, meta=meta)
+        _STATE.write(path, self.arrays, identity=self.identity, meta=meta)
 
     @classmethod
     def read(cls, path: Path) -> ServerState | None:
@@ -56,18 +51,15 @@ class ServerState:
         if not path.exists():
             return None
         stored = _STATE.read(path)
-        return cls(
-            identity=stored.identity, params=stored.array("params"), arrays=stored.arrays, **stored.meta
-        )
+        return cls(identity=stored.identity, arrays=stored.arrays, **stored.meta)
 
     def require_same(self, identity: Mapping[str, Any]) -> None:
         """Raise `CheckpointError` unless the state belongs to `identity`."""
         self._stored().require(identity)
 
-    def restore(self, server: Any, signal: Any) -> tuple[Any, Any]:
-        """The saved states of server rule and budget, in the shape of the given ones."""
-        stored = self._stored()
-        return stored.tree("server", server), stored.tree("signal", signal)
+    def restore(self, like: Any) -> Any:
+        """The saved state of the round, in the shape of the given one."""
+        return self._stored().tree("state", like)
 
     def _stored(self) -> Stored:
         return Stored("the server's checkpoint", {}, dict(self.identity), self.arrays)

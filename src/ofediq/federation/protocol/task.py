@@ -6,43 +6,28 @@ have to plan as the server did, and a client of another version either understan
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ofediq.arrays import Array
 from ofediq.errors import InputError, WireError, require
 from ofediq.federation.protocol.messages import read_json, write_json
-from ofediq.methods import (
-    Compressor,
-    LocalRule,
-    Method,
-    Participation,
-    bernoulli,
-    fixed_size,
-    grid,
-    hold,
-    identity,
-    local_ogd,
-    mirror_map,
-    norm_proportional,
-    quantize,
-    rotate,
-)
-from ofediq.methods.compress import Grid, Identity, Quantize
-from ofediq.methods.local import Hold, Ogd
-from ofediq.methods.participation import Bernoulli, FixedSize, NormProportional
-from ofediq.methods.rotate import Rotate
+from ofediq.methods import ClientRule, Compressor, Method, Participation, ServerRule
+from ofediq.methods.pieces import describe, restore
 from ofediq.models import Model, build
 
-_Makers = dict[str, Callable[..., Any]]
 
-_LOCAL: _Makers = {"hold": hold, "ogd": lambda step_size, mirror: local_ogd(step_size, mirror_map(mirror))}
-_PARTICIPATION: _Makers = {
-    "bernoulli": bernoulli,
-    "fixed_size": fixed_size,
-    "norm_proportional": norm_proportional,
-}
-_COMPRESS: _Makers = {"identity": identity, "quantize": quantize, "rotate": rotate, "grid": grid}
+@dataclass(frozen=True)
+class Announced(ServerRule):
+    """What a client knows about the server's rule: the names of what goes with a broadcast."""
+
+    vectors: tuple[str, ...] = ()
+    scalars: tuple[str, ...] = ()
+    name: str = "announced"
+
+    def apply(self, params: Array, total: Array, clients: int, state: Any) -> tuple[Array, Any]:
+        """A client does not move the common model."""
+        raise InputError("`server` must run at the server, got a client")
 
 
 @dataclass(frozen=True)
@@ -72,7 +57,7 @@ class Task:
     Attributes:
         model: a built-in model; None if every client is given its own copy in Python.
         dim: D.
-        local, participation, compress, period: the client's pieces of the method.
+        method: the client's pieces of the method.
         seed: of all draws.
         passes: whether a client says so when it does not send. The server needs it to close rounds early when it
             cannot know who is due; it costs a short message per client and round.
@@ -80,10 +65,7 @@ class Task:
 
     model: ModelSpec | None
     dim: int
-    local: LocalRule
-    participation: Participation
-    compress: Compressor
-    period: int
+    method: Method
     seed: int
     passes: bool = False
 
@@ -95,29 +77,37 @@ class Task:
             raise InputError("`method` must broadcast whole models in a live federation, got compressed ones")
         spec = model if isinstance(model, ModelSpec) else None
         dim = model.build().dim if isinstance(model, ModelSpec) else model.dim
-        task = cls(
-            spec,
-            dim,
-            method.local,
+        server = Announced(tuple(method.server.vectors), tuple(method.server.scalars))
+        known = Method(
+            method.name,
+            method.client,
             method.participation,
             method.compress,
+            server,
             method.period,
-            seed,
-            passes,
+            beside=method.beside,
         )
-        task.encode()  # a piece that cannot be written down fails here, not at the first client
+        task = cls(spec, dim, known, seed, passes)
+        try:  # a piece that cannot be written down fails here, not at the first client
+            Task.decode(task.encode())
+        except WireError as error:
+            raise InputError(f"`method` must be made of registered pieces to run live: {error}") from None
         return task
 
     def encode(self) -> bytes:
         """The announcement, JSON."""
-        spec = None if self.model is None else {**vars(self.model)}
+        method = self.method
         return write_json(
-            model=spec,
+            model=None if self.model is None else {**vars(self.model)},
             dim=self.dim,
-            local=_local(self.local),
-            participation=_participation(self.participation),
-            compress=_compress(self.compress),
-            period=self.period,
+            method=method.name,
+            client=describe(method.client),
+            participation=describe(method.participation),
+            compress=describe(method.compress),
+            beside={name: describe(piece) for name, piece in method.beside},
+            vectors=list(method.server.vectors),
+            scalars=list(method.server.scalars),
+            period=method.period,
             seed=self.seed,
             passes=self.passes,
         )
@@ -134,21 +124,29 @@ class Task:
         content = read_json("task", data)
         try:
             spec = content["model"]
+            method = Method(
+                str(content["method"]),
+                restore(content["client"], ClientRule),
+                restore(content["participation"], Participation),
+                restore(content["compress"], Compressor),
+                Announced(tuple(map(str, content["vectors"])), tuple(map(str, content["scalars"]))),
+                int(content["period"]),
+                beside=tuple(
+                    (str(name), restore(piece, Compressor)) for name, piece in content["beside"].items()
+                ),
+            )
             task = cls(
                 None if spec is None else _model_spec(spec),
                 int(content["dim"]),
-                _make(_LOCAL, content["local"]),
-                _make(_PARTICIPATION, content["participation"]),
-                _make(_COMPRESS, content["compress"]),
-                int(content["period"]),
+                method,
                 int(content["seed"]),
                 bool(content["passes"]),
             )
             built = task.dim if task.model is None else task.model.build().dim
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise WireError(f"task: not understood ({error})") from None
-        if task.period < 1 or task.dim < 1 or not 0 <= task.seed < 2**32:
-            raise WireError("task: period, dim or seed out of range")
+        if task.dim < 1 or not 0 <= task.seed < 2**32:
+            raise WireError("task: dim or seed out of range")
         if built != task.dim:
             raise WireError(f"task: the model has {built} parameters here, {task.dim} at the server")
         return task
@@ -157,43 +155,3 @@ class Task:
 def _model_spec(content: dict[str, Any]) -> ModelSpec:
     shape, hidden = tuple(content["shape"]), tuple(content["hidden"])
     return ModelSpec(**{**content, "shape": shape, "hidden": hidden})
-
-
-def _make(makers: _Makers, content: dict[str, Any]) -> Any:
-    arguments = dict(content)
-    return makers[arguments.pop("piece")](**arguments)
-
-
-def _local(piece: LocalRule) -> dict[str, Any]:
-    if isinstance(piece, Hold):
-        return {"piece": "hold"}
-    if isinstance(piece, Ogd):
-        return {"piece": "ogd", "step_size": piece.step_size, "mirror": piece.mirror.name}
-    raise InputError(f"`local` must be one of ofediq's rules in a live federation, got {piece!r}")
-
-
-def _participation(piece: Participation) -> dict[str, Any]:
-    if isinstance(piece, Bernoulli):
-        return {"piece": "bernoulli", "rate": piece.rate}
-    if isinstance(piece, FixedSize):
-        return {"piece": "fixed_size", "rate": piece.rate}
-    if isinstance(piece, NormProportional):
-        return {"piece": "norm_proportional", "spread": piece.spread, "floor": piece.floor}
-    raise InputError(f"`participation` must be one of ofediq's in a live federation, got {piece!r}")
-
-
-def _compress(piece: Compressor) -> dict[str, Any]:
-    if isinstance(piece, Identity):
-        return {"piece": "identity"}
-    if isinstance(piece, Quantize):
-        return {
-            "piece": "quantize",
-            "levels": piece.levels,
-            "blocks": piece.blocks,
-            "coding": piece.coding,
-        }
-    if isinstance(piece, Rotate):
-        return {"piece": "rotate", "bits": piece.bits, "rotation": piece.rotation}
-    if isinstance(piece, Grid):
-        return {"piece": "grid"}
-    raise InputError(f"`compress` must be one of ofediq's in a live federation, got {piece!r}")

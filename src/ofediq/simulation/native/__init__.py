@@ -6,7 +6,6 @@ in JAX: same results up to rounding, only slower. `native_status()` says which o
 """
 
 from ofediq.simulation.native.library import native_status
-from ofediq.simulation.native.runner import native_runner
-from ofediq.simulation.native.steered import native_steered
+from ofediq.simulation.native.sums import native_sums
 
-__all__ = ["native_runner", "native_status", "native_steered"]
+__all__ = ["native_status", "native_sums"]

@@ -1,0 +1,116 @@
+"""Two ways to run the paper's methods, and what they share.
+
+| preset | server | sampling | inside a window of L > 1 steps |
+|---|---|---|---|
+| `paper` | descent with step size eta | Bernoulli(p) | local steps |
+| `authors` | Adam with step size eta | floor(K p) without replacement | gradients at frozen weights |
+
+`paper` is the text; `authors` is what their experiments really did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ofediq.errors import InputError, require, require_choice
+from ofediq.methods.broadcast import Broadcast
+from ofediq.methods.client import ClientRule, hold, local_ogd
+from ofediq.methods.combine import Combine, Sum
+from ofediq.methods.compress import Compressor, identity
+from ofediq.methods.method import Method
+from ofediq.methods.mirror import Euclidean
+from ofediq.methods.parameter_free import coin
+from ofediq.methods.participation import Participation, bernoulli, everyone, fixed_size
+from ofediq.methods.server import ServerRule, adam, descend
+
+PRESETS = ("paper", "authors")
+SERVERS = ("descend", "adam", "coin")
+
+
+def method(
+    client: ClientRule,
+    server: ServerRule,
+    participation: Participation | None = None,
+    compress: Compressor | None = None,
+    period: int = 1,
+    name: str = "custom",
+    combine: Combine | None = None,
+) -> Method:
+    """A federated method from its pieces; by default everyone sends, uncompressed, at every step."""
+    return Method(
+        name,
+        client,
+        participation or everyone(),
+        compress or identity(),
+        server,
+        period,
+        combine=combine or Sum(),
+    )
+
+
+def federated(
+    name: str,
+    step_size: float,
+    preset: str,
+    rate: float | Sequence[float] = 1.0,
+    period: int = 1,
+    compress: Compressor | None = None,
+) -> Method:
+    """A method of the paper's kind, as `preset` has it."""
+    require_choice("preset", preset, PRESETS)
+    authors = preset == "authors"
+    if authors and not isinstance(rate, (int, float)):
+        raise InputError("`rate` must be one number with preset 'authors', got one per client")
+    return Method(
+        name=name,
+        client=hold() if authors else local_ogd(step_size),
+        participation=fixed_size(rate) if authors and isinstance(rate, (int, float)) else bernoulli(rate),
+        compress=compress or identity(),
+        server=preset_server(step_size, preset),
+        period=period,
+    )
+
+
+def preset_server(step_size: float, preset: str) -> ServerRule:
+    """The server rule of a preset."""
+    require_choice("preset", preset, PRESETS)
+    return adam(step_size) if preset == "authors" else descend(step_size)
+
+
+def with_server(chosen: Method, rule: ServerRule) -> Method:
+    """`chosen` with another server rule, such as `coin()`, which needs no step size.
+
+    A rule that steers a budget stays, around the new one. Clients with local steps inside a window of L > 1 keep the
+    step size of those; with L = 1, or with `hold()`, the server's rule is the only one that moves anything.
+
+    >>> from ofediq.methods import fedogd
+    >>> with_server(fedogd(), coin()).server.name
+    'coin(0.1)'
+    """
+    require(
+        isinstance(rule, ServerRule), "rule", "must be a server rule, such as coin() or descend(0.01)", rule
+    )
+    geometry = getattr(chosen.client, "mirror", Euclidean())
+    if getattr(rule, "mirror", Euclidean()) != geometry:
+        raise InputError(f"`rule` must use the {geometry.name} mirror map of {chosen.name}, got {rule.name}")
+    return replace(chosen, server=chosen.server.around(rule))
+
+
+def with_broadcast(chosen: Method, broadcast: Broadcast) -> Method:
+    """`chosen` with another broadcast, such as `delta(levels=7, blocks=14)`: quantised differences downwards."""
+    require(
+        isinstance(broadcast, Broadcast),
+        "broadcast",
+        "must be a broadcast, such as whole() or delta()",
+        broadcast,
+    )
+    return replace(chosen, broadcast=broadcast)
+
+
+def server_rule(name: str, step_size: float = 0.01) -> ServerRule:
+    """The server rule called `name`: descend, adam, or coin, which makes no use of `step_size`."""
+    require_choice("server", name, SERVERS)
+    if name == "coin":
+        return coin()
+    return adam(step_size) if name == "adam" else descend(step_size)

@@ -1,0 +1,309 @@
+"""The named methods: what they are called, what they can be told, what covers them, what they cost.
+
+A method is one file: its pieces, a function that composes them, and the decorator `named` over it. The command line,
+live federations, budgets, the documentation and the contract tests look it up here. A package that is not ours adds
+one with an entry point in the group `ofediq.methods`, whose value is such a function (or the module that holds it).
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import importlib.metadata
+import inspect
+import logging
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ofediq.errors import InputError, require, require_choice, require_fraction, require_integer
+from ofediq.methods.method import Method
+
+GROUP = "ofediq.methods"
+
+_log = logging.getLogger(__name__)
+
+Build = TypeVar("Build", bound=Callable[..., Method])
+
+COMMON = ("step_size", "preset")
+"""Parameters that every method may have, and that a run sets for all of its methods."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a method is fitted to.
+
+    Attributes:
+        budget: gamma, the fraction of FedOGD's uplink bits that it may spend.
+        dim: D.
+        clients: K.
+        steps: T, where it is known: methods that spend a budget over a whole run need it.
+        planner: how OFedIQ's parameters are chosen, `paper` or `exact`.
+        preset: `paper` or `authors`.
+    """
+
+    budget: float
+    dim: int
+    clients: int
+    steps: int | None = None
+    planner: str = "paper"
+    preset: str = "paper"
+
+    def __post_init__(self) -> None:
+        require_fraction("budget", self.budget)
+        require_integer("dim", self.dim, 1)
+        require_integer("clients", self.clients, 1)
+        require_choice("planner", self.planner, ("paper", "exact"))
+
+    @property
+    def bits_per_step(self) -> float:
+        """The budget in bits per step, all clients together."""
+        return self.budget * 32.0 * self.clients * self.dim
+
+
+Spend = Callable[[Terms, Mapping[str, Any]], dict[str, Any]]
+"""From the terms and what the user has set to the parameters that spend the budget."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One argument of a method: its name, its default (None if it must be given), and what it means."""
+
+    name: str
+    default: Any
+    required: bool
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A named method.
+
+    Attributes:
+        name: lower case with underscores.
+        build: from parameters to the method.
+        spend: how a budget sets its parameters; None if it has nothing to set.
+        theorem: which theorem covers it; empty for none.
+        source: where it comes from.
+        memory: what a client remembers, in words; empty for nothing.
+    """
+
+    name: str
+    build: Callable[..., Method]
+    spend: Spend | None
+    theorem: str
+    source: str
+    memory: str
+
+    @property
+    def summary(self) -> str:
+        """The first line of its documentation."""
+        return (inspect.getdoc(self.build) or "").partition("\n")[0]
+
+    @property
+    def documentation(self) -> str:
+        """All of it."""
+        return inspect.getdoc(self.build) or ""
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Its arguments, in order."""
+        meanings = _meanings(self.documentation)
+        return tuple(
+            Parameter(
+                one.name,
+                None if one.default is one.empty else one.default,
+                one.default is one.empty,
+                meanings.get(one.name, ""),
+            )
+            for one in inspect.signature(self.build).parameters.values()
+        )
+
+    def make(self, given: Mapping[str, Any], terms: Terms | None = None, **common: Any) -> Method:
+        """The method with these parameters; what is not given comes from the budget, or has its default.
+
+        Args:
+            given: parameters by name.
+            terms: what to fit the others to.
+            common: `step_size` and `preset` of the run, for methods that have them.
+        """
+        known = {one.name: one for one in self.parameters}
+        for name in given:
+            if name not in known:
+                have = ", ".join(known) or "none"
+                raise InputError(f"`{name}` is not a parameter of {self.name}: it has {have}")
+        values = {name: value for name, value in common.items() if name in known}
+        if terms is not None and self.spend is not None:
+            values |= self.spend(terms, given)
+        values |= given
+        for name, one in known.items():
+            if one.required and name not in values:
+                raise InputError(f"`{name}` must be given for {self.name}, as {self.name}({name}=...)")
+        return self.build(**values)
+
+    def describe(self) -> dict[str, Any]:
+        """The entry, JSON-ready."""
+        return {
+            "name": self.name,
+            "summary": self.summary,
+            "parameters": [
+                {"name": one.name, "default": one.default, "required": one.required, "meaning": one.meaning}
+                for one in self.parameters
+            ],
+            "memory": self.memory,
+            "theorem": self.theorem,
+            "source": self.source,
+        }
+
+
+_ENTRIES: dict[str, Entry] = {}
+
+
+def named(
+    name: str, *, spend: Spend | None = None, theorem: str = "", source: str = "", memory: str = ""
+) -> Callable[[Build], Build]:
+    """Register a function that composes a method under `name`; the function itself stays as it is."""
+    require(name.isidentifier() and name == name.lower(), "name", "must be lower case with underscores", name)
+
+    def register(build: Build) -> Build:
+        _ENTRIES[name] = Entry(name, build, spend, theorem, source, memory)
+        return build
+
+    return register
+
+
+def entries() -> Mapping[str, Entry]:
+    """All named methods, the paper's first, then by name.
+
+    >>> list(entries())[:4]
+    ['fedogd', 'ofedavg', 'fedomd', 'ofediq']
+    """
+    first = _load()
+    listed = [*(name for name in first if name in _ENTRIES), *sorted(set(_ENTRIES) - set(first))]
+    return {name: _ENTRIES[name] for name in listed}
+
+
+def entry(name: str) -> Entry:
+    """The method called `name`, or `InputError`."""
+    found = entries()
+    require_choice("method", name, tuple(found))
+    return found[name]
+
+
+def known(text: str) -> str:
+    """`text`, if it names a method; `InputError` if not."""
+    entry(parse(text)[0])
+    return text
+
+
+def make(text: str, terms: Terms | None = None, *, step_size: float = 0.01, preset: str = "paper") -> Method:
+    """The method that `text` names, such as "ofediq(levels=7)"; the rest comes from `terms` or has its default.
+
+    >>> make("ofedavg(rate=0.25)").participation
+    Bernoulli(rate=0.25)
+    """
+    name, given = parse(text)
+    return entry(name).make(given, terms, step_size=step_size, preset=preset)
+
+
+def at_budget(
+    text: str,
+    budget: float,
+    dim: int,
+    clients: int,
+    step_size: float = 0.01,
+    preset: str = "paper",
+    planner: str = "paper",
+    steps: int | None = None,
+) -> Method:
+    """The method that `text` names with the parameters that spend `budget`, a fraction of FedOGD's uplink bits.
+
+    OFedAvg gets p = budget, FedOMD L = 1 / budget (rounded up, so that it does not exceed the budget), OFedIQ the
+    plan that `planner` ("paper" or "exact") makes. OFedGrid spends the budget in real bits over `steps` steps, which
+    it must be told. Methods without a budget (FedOGD and the references) are what they are.
+
+    >>> at_budget("fedomd", 0.01, dim=34826, clients=1000).period
+    100
+    """
+    return make(text, Terms(budget, dim, clients, steps, planner, preset), step_size=step_size, preset=preset)
+
+
+def parse(text: str) -> tuple[str, dict[str, Any]]:
+    """Name and parameters in a text; values are Python literals, other words are texts, and calls are methods.
+
+    >>> parse("ofediq(levels=7, coding=entropy)")
+    ('ofediq', {'levels': 7, 'coding': 'entropy'})
+    """
+    rule = "must be a name, or name(parameter=value, ...)"
+    try:
+        call = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError:
+        raise InputError(f"`method` {rule}, got {text!r}") from None
+    if isinstance(call, ast.Name):
+        return call.id, {}
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
+        raise InputError(f"`method` {rule}, got {text!r}")
+    require(all(one.arg is not None for one in call.keywords), "method", rule, text)
+    return call.func.id, {str(one.arg): _literal(one.value, text) for one in call.keywords}
+
+
+def split(text: str) -> tuple[str, ...]:
+    """The methods in a list with commas; commas inside brackets belong to a method.
+
+    >>> split("fedogd, ofediq(levels=7, blocks=2)")
+    ('fedogd', 'ofediq(levels=7, blocks=2)')
+    """
+    parts, depth, start = [], 0, 0
+    for index, letter in enumerate(text):
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            parts.append(text[start:index])
+            start = index + 1
+    return tuple(part.strip() for part in [*parts, text[start:]] if part.strip())
+
+
+def _literal(node: ast.expr, text: str) -> Any:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Call):
+        return ast.unparse(node)
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        raise InputError(f"`method` must have numbers, texts or lists as values, got {text!r}") from None
+
+
+def _meanings(documentation: str) -> dict[str, str]:
+    """The `Args:` of a docstring, by name."""
+    meanings: dict[str, str] = {}
+    last = ""
+    inside = False
+    for line in documentation.splitlines():
+        if line.strip() == "Args:":
+            inside = True
+        elif inside and line.startswith("        ") and last:
+            meanings[last] += " " + line.strip()
+        elif inside and line.startswith("    ") and ":" in line:
+            last, _, meaning = line.strip().partition(":")
+            meanings[last] = meaning.strip()
+        elif line.strip():
+            inside = False
+    return meanings
+
+
+@functools.cache
+def _load() -> tuple[str, ...]:
+    """Import our methods and those of installed packages; returns which are listed first."""
+    from ofediq.methods import zoo
+
+    for _, module, _ in pkgutil.iter_modules(zoo.__path__):
+        importlib.import_module(f"{zoo.__name__}.{module}")
+    for point in importlib.metadata.entry_points(group=GROUP):
+        try:
+            point.load()
+        except Exception as error:  # somebody else's package: ours goes on without it
+            where = getattr(point.dist, "name", "?")
+            _log.warning("the method %s of the package %s cannot be loaded: %s", point.name, where, error)
+    return zoo.ORDER

@@ -1,0 +1,99 @@
+"""`Steered`: a server rule that wraps another one and broadcasts the number that keeps a bit budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ofediq.arrays import Array, float32
+from ofediq.methods.pieces import piece
+from ofediq.methods.server import ServerRule, Totals
+from ofediq.methods.steering import Budget
+
+
+class SteeredState(NamedTuple):
+    """What the wrapped rule keeps, and what the budget keeps."""
+
+    inner: Any
+    signal: Any
+
+
+class Fixed(NamedTuple):
+    """What `Still` keeps."""
+
+    value: Array
+
+
+@piece
+@dataclass(frozen=True)
+class Still:
+    """A price that never moves, for comparisons in which two runs must see the same one.
+
+    Attributes:
+        value: z.
+    """
+
+    value: float
+
+    def init(self, *_: Any) -> Fixed:
+        """z."""
+        return Fixed(np.float32(self.value))
+
+    def next(self, signal: Fixed, *_: Any, **__: Any) -> Fixed:
+        """The same z."""
+        return signal
+
+
+@piece
+@dataclass(frozen=True)
+class Steered(ServerRule):
+    """`inner` moves the model; `budget` moves z, also after rounds in which nobody sent.
+
+    Attributes:
+        inner: the rule that moves the model.
+        budget: what may be spent, and how z follows it.
+    """
+
+    inner: ServerRule
+    budget: Budget | Still
+    scalars = ("grid_step",)
+
+    @property
+    def name(self) -> str:
+        """The name of the rule that moves the model."""
+        return self.inner.name
+
+    def start(self, params: Array) -> Array:
+        """As the wrapped rule."""
+        return self.inner.start(params)
+
+    def init(self, params: Array) -> SteeredState:
+        """Both states before the first round."""
+        return SteeredState(self.inner.init(params), self.budget.init())
+
+    def apply(self, params: Array, total: Array, clients: int, state: Any) -> tuple[Array, Any]:
+        """The wrapped rule alone: no bits are known here."""
+        params, inner = self.inner.apply(params, total, clients, state.inner)
+        return params, state._replace(inner=inner)
+
+    def close(self, params: Array, totals: Totals, period: int, state: Any) -> tuple[Array, Any]:
+        """The wrapped rule on what arrived, then the next z."""
+        params, inner = self.inner.close(params, totals, period, state.inner)
+        signal = self.budget.next(state.signal, float32(totals.bits), float32(totals.step), period)
+        return params, SteeredState(inner, signal)
+
+    def around(self, rule: ServerRule) -> ServerRule:
+        """The same budget around another rule."""
+        return replace(self, inner=rule)
+
+    def say(self, params: Array, state: Any) -> tuple[dict[str, Array], dict[str, Array]]:
+        """What the wrapped rule says, and z."""
+        vectors, scalars = self.inner.say(params, state.inner)
+        return vectors, {**scalars, "grid_step": state.signal.value}
+
+
+def steered(inner: ServerRule, budget: Budget | Still) -> Steered:
+    """`inner`, with the number that steers `budget` in every broadcast."""
+    return Steered(inner, budget)

@@ -1,0 +1,83 @@
+"""OFedGrid, and a step towards it: what is ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ofediq.errors import require_integer
+from ofediq.methods.compress import grid, quantize
+from ofediq.methods.method import Method
+from ofediq.methods.participation import norm_proportional
+from ofediq.methods.presets import federated
+from ofediq.methods.registry import Terms, named
+from ofediq.methods.steered import steered
+from ofediq.methods.steering import budget as steer_to
+
+
+def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
+    return {"bits_per_step": terms.bits_per_step, "steps": require_integer("steps", terms.steps, 1)}
+
+
+@named(
+    "ofedgrid",
+    source="ours, after optimal client sampling (W. Chen, S. Horvath, P. Richtarik, 2022) and IntSGD "
+    "(K. Mishchenko, B. Wang, D. Kovalev, P. Richtarik, 2022)",
+    spend=_spend,
+)
+def ofedgrid(
+    bits_per_step: float,
+    steps: int,
+    step_size: float = 0.01,
+    preset: str = "paper",
+    spread: float = 30.0,
+    front: float = 0.5,
+) -> Method:
+    """OFedGrid: all clients round to one grid, and send in proportion to what they have to say. Not in the paper.
+
+    With z_t broadcast by the server: p_k = min(1, ||u_k|| / (spread z_t)); m_k = round_at_random(u_k / (p_k z_t));
+    w_{t+1} = w_t - eta/K sum of the z_t m_k received. Unbiased. z_t follows a budget of real, entropy-coded bits.
+
+    Args:
+        bits_per_step: mean uplink bits per step on the wire, all clients together.
+        steps: T, the horizon that the budget is spread over.
+        step_size: eta.
+        preset: which server rule, see `methods.presets`; sampling is the method's own.
+        spread: norm of a sampled update in grid steps.
+        front: how much the budget leans towards early steps, see `Budget`.
+    """
+    base = federated("OFedGrid", step_size, preset)
+    rule = steered(base.server, steer_to(bits_per_step, steps, front))
+    return replace(base, participation=norm_proportional(spread), compress=grid(), server=rule)
+
+
+@named(
+    "ofediq_norm",
+    source="ours",
+    spend=lambda terms, given: {**_spend(terms, given), "levels": 3, "blocks": 1},
+)
+def ofediq_norm(
+    levels: int,
+    blocks: int,
+    bits_per_step: float,
+    steps: int,
+    step_size: float = 0.01,
+    preset: str = "paper",
+    front: float = 0.5,
+) -> Method:
+    """The paper's quantiser with norm-proportional participation and entropy coding: a step towards OFedGrid.
+
+    Args:
+        levels: s.
+        blocks: b.
+        bits_per_step: mean uplink bits per step on the wire, all clients together.
+        steps: T, the horizon that the budget is spread over.
+        step_size: eta.
+        preset: which server rule, see `methods.presets`.
+        front: how much the budget leans towards early steps, see `Budget`.
+    """
+    base = federated("OFedIQ-norm", step_size, preset)
+    rule = steered(base.server, steer_to(bits_per_step, steps, front))
+    compress = quantize(levels, blocks, coding="entropy")
+    return replace(base, participation=norm_proportional(1.0), compress=compress, server=rule)

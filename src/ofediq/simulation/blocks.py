@@ -1,0 +1,113 @@
+"""Blocks of windows: state and samples in, next state and records out.
+
+`scan_block` is one compiled program; `loop_block` is a plain loop for sums that are computed elsewhere, by compiled
+kernels. Both end each window with the same `server_round`. Between blocks the host records, saves, and can stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ofediq.methods.round import RoundState, first_memory, first_state, server_round
+from ofediq.methods.server import Optimizer, Totals
+from ofediq.simulation.mesh import over_clients
+from ofediq.simulation.window import Feed, Setting, Slot, Sums, window_sums
+
+
+class Carry(NamedTuple):
+    """A run between two windows."""
+
+    round: RoundState
+    memory: Any  # [clients, ...] each; () for methods without memory
+
+    @property
+    def params(self) -> Any:
+        """The model."""
+        return self.round.params
+
+
+class Records(NamedTuple):
+    """What is written down about each window."""
+
+    loss: jax.Array  # [windows, L]
+    error: jax.Array  # [windows, L]
+    senders: jax.Array  # [windows]
+    wire: jax.Array  # [windows], bits up
+    downlink: jax.Array  # [windows], bits of the broadcast
+
+
+Block = Slot
+"""Some windows in a row: a leading axis on each field."""
+
+Runner = Callable[[Setting, Any, Feed, Block], tuple[Any, Records]]
+WindowSums = Callable[[Setting, Any, Any, Feed, Slot], tuple[Sums, Any]]
+
+
+def first_carry(setting: Setting, params: jax.Array, padded: int) -> Carry:
+    """Before the first window; `padded` clients have a place in the memory."""
+    method = setting.method
+    state = first_state(method, params)
+    memory = first_memory(method, state.params, padded)
+    # A copy of each: runners give their input's memory back, so nothing may share it.
+    return jax.tree.map(jnp.array, Carry(state, memory))  # type: ignore[no-any-return]  # JAX has no types for it
+
+
+@partial(jax.jit, static_argnames="setting", donate_argnames="carry")
+def scan_block(setting: Setting, carry: Carry, feed: Feed, block: Block) -> tuple[Carry, Records]:
+    """A block of windows in one compiled program."""
+    sums_of = over_clients(partial(window_sums, setting), setting.mesh)
+
+    def window(carry: Carry, slot: Slot) -> tuple[Carry, Records]:
+        sums, memory = sums_of(carry.round.down, carry.memory, feed, slot)
+        state, bits = _close(setting, carry.round, sums.totals(setting.clients, slot.step), feed.seed)
+        state = jax.tree.map(lambda new, old: jnp.where(slot.transmit, new, old), state, carry.round)
+        records = Records(sums.loss, sums.error, sums.senders, sums.bits, jnp.where(slot.transmit, bits, 0))
+        return Carry(state, memory), records
+
+    return jax.lax.scan(window, carry, block)
+
+
+def loop_block(sums_of: WindowSums) -> Runner:
+    """A runner whose sums come from `sums_of`, in NumPy."""
+
+    def run(setting: Setting, carry: Carry, feed: Feed, block: Block) -> tuple[Carry, Records]:
+        state, memory = jax.tree.map(np.asarray, carry)
+        close = _close if _quick(setting) else _compiled_close
+        slots: Any = Slot(*(np.asarray(field) for field in block))  # type: ignore[arg-type]  # NumPy for JAX
+        records = []
+        with np.errstate(all="ignore"):  # as in JAX, a run that diverges does so in silence; its result tells
+            for number in range(len(slots.step)):
+                slot = Slot(*(field[number] for field in slots))
+                sums, memory = sums_of(setting, state.down, memory, feed, slot)
+                bits: Any = 0.0
+                if slot.transmit:
+                    state, bits = close(setting, state, sums.totals(setting.clients, slot.step), feed.seed)
+                records.append((sums.loss, sums.error, sums.senders, sums.bits, float(bits)))
+        fields: Any = (np.asarray(field) for field in zip(*records, strict=True))
+        return jax.tree.map(jnp.asarray, Carry(state, memory)), Records(*fields)
+
+    return run
+
+
+def _close(setting: Setting, state: RoundState, totals: Totals, seed: Any) -> tuple[RoundState, Any]:
+    return server_round(setting.method, state, totals, seed)
+
+
+_jitted_close = jax.jit(_close, static_argnames="setting")
+
+
+def _compiled_close(setting: Setting, state: RoundState, totals: Totals, seed: Any) -> tuple[RoundState, Any]:
+    closed: tuple[RoundState, Any] = jax.tree.map(np.asarray, _jitted_close(setting, state, totals, seed))
+    return closed
+
+
+def _quick(setting: Setting) -> bool:
+    """Whether the end of a round is quick in NumPy: no optax, and nothing to compress."""
+    rule = getattr(setting.method.server, "inner", setting.method.server)
+    return setting.method.broadcast.exact and not isinstance(rule, Optimizer)

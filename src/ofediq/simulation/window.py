@@ -1,0 +1,284 @@
+"""One window of all clients, in JAX: what they predict, and what their messages add up to.
+
+Memory stays bounded by chunks of clients. Where a method allows it only senders take gradients: what the others
+learn inside a window is discarded at its end, so leaving it out is exact. The number of senders is random: they are
+gathered first, and a loop with a dynamic trip count treats chunk after chunk. Compiled kernels replace
+`window_sums`, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from ofediq.methods import Method
+from ofediq.methods import round as rounds
+from ofediq.methods.client import Down, Outcome, Window
+from ofediq.methods.server import Totals
+from ofediq.models import Model
+from ofediq.randomness import Address
+
+
+class Pool(NamedTuple):
+    """All samples of a dataset; streams hold indices into it."""
+
+    x: jax.Array
+    y: jax.Array
+
+    def take(self, rows: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The samples at `rows`; a negative row (absent) gives the first sample, to be masked."""
+        rows = jnp.maximum(rows, 0)
+        return self.x[rows], self.y[rows]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What stays the same for a whole run; compiled code is made for one setting.
+
+    Attributes:
+        method: what is run.
+        model: what is learnt.
+        clients: K, without those that pad the mesh.
+        mesh: the devices, or None.
+    """
+
+    method: Method
+    model: Model
+    clients: int
+    mesh: Mesh | None
+
+
+class Feed(NamedTuple):
+    """What a run reads."""
+
+    pool: Pool
+    ids: jax.Array  # [n], the numbers of these clients
+    seed: Any
+
+
+class Slot(NamedTuple):
+    """One window of a stream."""
+
+    order: jax.Array  # [L, n], which sample each client sees at each step; negative is none
+    step: jax.Array  # its last step, counted from 1
+    transmit: jax.Array  # whether it ends with a transmission (the last one may be cut short)
+
+
+class Sums(NamedTuple):
+    """Sums over the clients of one window."""
+
+    loss: jax.Array  # [L]
+    error: jax.Array  # [L]
+    vectors: Mapping[str, jax.Array]  # what the senders' messages combine to, by name
+    senders: jax.Array
+    bits: jax.Array  # of their payloads
+
+    def totals(self, clients: int, step: Any) -> Totals:
+        """What the server gets of it."""
+        return Totals(self.vectors, self.senders, self.bits, clients, step)
+
+
+def window_sums(setting: Setting, down: Down, memory: Any, feed: Feed, slot: Slot) -> tuple[Sums, Any]:
+    """Losses, errors, the sums of what is sent, and what the clients remember afterwards."""
+    method = setting.method
+    if method.sums_gradients:
+        return _sum_everything(setting, down, feed, slot), memory
+    rule, client = method.participation, method.client
+    address = Address(feed.seed, slot.step, feed.ids)
+    present = (slot.order >= 0).any(0)
+    loss, error, drawn = None, None, None
+    if rule.foreseeable:
+        drawn = rule.draw(address, setting.clients)
+    elif client.idle and not client.personal:  # updates twice, so that those who do not send need not be kept
+        loss, error, offers = _offers(setting, down, memory, feed, slot)
+        signal = None if rule.signal is None else down.scalars[rule.signal]
+        drawn = rule.draw(address, setting.clients, offers, signal)
+    if loss is None and not client.personal:
+        loss, error = _evaluate(setting.model, down.model, feed.pool, slot.order)
+    runs = present & slot.transmit
+    if client.personal:  # everyone predicts with something of its own, also when nothing is sent
+        runs = present
+    elif client.idle and drawn is not None:
+        runs = runs & drawn[0]
+    sums, memory = _run(setting, down, memory, feed, slot, address, runs, drawn)
+    if loss is not None and error is not None:
+        sums = sums._replace(loss=loss, error=error)
+    return sums, memory
+
+
+def _sum_everything(setting: Setting, down: Down, feed: Feed, slot: Slot) -> Sums:
+    """Everyone sends an uncompressed gradient at the common model: one pass gives predictions and sum."""
+    model, pool, steps = setting.model, feed.pool, slot.order.shape[0]
+    rows = in_chunks(slot.order, model.chunk)
+
+    def one(total: jax.Array, chunk: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+        present = (chunk >= 0).astype(jnp.float32)
+        losses, errors, gradient = model.batch_gradient(down.model, *pool.take(chunk), present)
+        return total + gradient, (present @ losses, present @ errors)
+
+    zero = jnp.zeros_like(down.model)
+    total, (loss, error) = jax.lax.scan(one, zero, rows.reshape(-1, rows.shape[-1]))
+    senders = jnp.where(slot.transmit, (slot.order >= 0).any(0).sum(), 0)
+    bits = senders.astype(jnp.float32) * rounds.formula_bits(setting.method, model.dim)
+    loss, error = loss.reshape(steps, -1).sum(1), error.reshape(steps, -1).sum(1)
+    return Sums(loss, error, {"update": total}, senders, bits)
+
+
+def _evaluate(model: Model, params: jax.Array, pool: Pool, order: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Sums of losses and errors at each step of the window, [L] each, all with the common model."""
+    rows = in_chunks(order, model.chunk)
+
+    def one(chunk: jax.Array) -> tuple[jax.Array, jax.Array]:
+        present = (chunk >= 0).astype(jnp.float32)
+        losses, errors = model.evaluate(params, *pool.take(chunk))
+        return present @ losses, present @ errors
+
+    loss, error = jax.lax.map(one, rows.reshape(-1, rows.shape[-1]))
+    return loss.reshape(rows.shape[:2]).sum(1), error.reshape(rows.shape[:2]).sum(1)
+
+
+def _offers(
+    setting: Setting, down: Down, memory: Any, feed: Feed, slot: Slot
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Sums of losses and errors at each step, [L], and what each client has to offer, [n]; no update is kept."""
+    method, model, clients = setting.method, setting.model, slot.order.shape[1]
+    rows = in_chunks(slot.order, model.chunk).swapaxes(0, 1)  # [chunks, L, size]
+    numbers = in_chunks(jnp.arange(clients)[None], model.chunk)[0]
+
+    def one(chunk: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
+        order, who = chunk
+        present = (order >= 0).astype(jnp.float32)
+        losses, errors = jax.vmap(lambda some: model.evaluate(down.model, *feed.pool.take(some)))(order)
+        remembered = _take(memory, who)
+        window = _walk(setting, down, remembered, feed.pool, order)[0]
+        wanted = method.client.finish(window, down, remembered)
+        offers = method.client.offer(wanted, down, remembered)
+        return (present * losses).sum(1), (present * errors).sum(1), offers
+
+    loss, error, offers = jax.lax.map(one, (rows, numbers))
+    return loss.sum(0), error.sum(0), offers.reshape(-1)[:clients]
+
+
+def _run(
+    setting: Setting,
+    down: Down,
+    memory: Any,
+    feed: Feed,
+    slot: Slot,
+    address: Address,
+    runs: jax.Array,
+    drawn: tuple[jax.Array, jax.Array] | None,
+) -> tuple[Sums, Any]:
+    """The clients in `runs`, chunk after chunk: their messages added up, their memories settled."""
+    method, model, steps = setting.method, setting.model, slot.order.shape[0]
+    size = _chunk_of(setting, slot.order.shape[1])
+    queue = jnp.argsort(~runs, stable=True)  # those first, in the order of their numbers
+    queue = jnp.concatenate([queue, jnp.zeros(size, queue.dtype)])
+    count = runs.sum()
+    names = method.client.sends(model.dim)
+    everyone = 0 if method.combine.adds else runs.shape[0]  # room for messages that are looked at one by one
+    apart = (jnp.zeros((everyone, names["update"]), jnp.float32), jnp.zeros(everyone, bool))
+
+    def one(index: jax.Array, carry: tuple[Sums, Any, Any]) -> tuple[Sums, Any, Any]:
+        sums, memory, messages = carry
+        who = jax.lax.dynamic_slice(queue, (index * size,), (size,))
+        valid = index * size + jnp.arange(size) < count
+        here = address._replace(client=address.client[who])
+        remembered = _take(memory, who)
+        order = jnp.where(valid[None], slot.order[:, who], -1)
+        window, loss, error = _walk(setting, down, remembered, feed.pool, order)
+        known = None if drawn is None else (drawn[0][who], drawn[1][who])
+        decision = rounds.decide(method, window, down, remembered, here, setting.clients, known)
+        sends = decision.sends & slot.transmit
+        decoded, bits = rounds.transmit(method, decision.wanted, down, here)
+        if jax.tree.leaves(memory):
+            outcome = Outcome(decision.wanted, decoded, sends)
+            settled = rounds.settle(method, remembered, window, outcome, down)
+            memory = _put(memory, who, valid & slot.transmit, settled)
+        weights = sends.astype(jnp.float32)
+        if everyone:
+            messages = _put(messages, who, sends, (decoded["update"], sends))
+        vectors = {name: sums.vectors[name] + weights @ decoded[name] for name in names}
+        sums = Sums(
+            sums.loss + loss,
+            sums.error + error,
+            vectors,
+            sums.senders + sends.sum(),
+            sums.bits + weights @ bits,
+        )
+        return sums, memory, messages
+
+    zero = Sums(
+        jnp.zeros(steps),
+        jnp.zeros(steps),
+        {name: jnp.zeros(length, jnp.float32) for name, length in names.items()},
+        jnp.zeros((), jnp.int32),
+        jnp.zeros((), jnp.float32),
+    )
+    sums, memory, messages = jax.lax.fori_loop(0, -(-count // size), one, (zero, memory, apart))
+    if everyone:
+        sums = sums._replace(vectors={**sums.vectors, "update": method.combine.total(*messages)})
+    return sums, memory
+
+
+def _walk(
+    setting: Setting, down: Down, memory: Any, pool: Pool, order: jax.Array
+) -> tuple[Window, jax.Array, jax.Array]:
+    """The window of some clients along their own paths; `order` is [L, n]. Losses and errors if personal, else 0."""
+    method, model = setting.method, setting.model
+    window = rounds.open_window(method, down, memory, order.shape[1])
+
+    def one(window: Window, rows: jax.Array) -> tuple[Window, tuple[jax.Array, jax.Array]]:
+        x, y = pool.take(rows)
+        present = rows >= 0
+        loss = error = jnp.zeros((), jnp.float32)
+        each: tuple[jax.Array, ...] = ()
+        if method.client.personal:
+            losses, errors, each = rounds.predict(method, model, window, x, y, down, memory)
+            loss, error = jnp.where(present, losses, 0).sum(), jnp.where(present, errors, 0).sum()
+        gradient: Callable[[Any], Any] = lambda at: model.client_gradients(at, x, y)  # noqa: E731
+        return rounds.learn(method, window, gradient, present, down, memory, each), (loss, error)
+
+    if order.shape[0] == 1:
+        window, (loss, error) = one(window, order[0])
+        return window, loss[None], error[None]
+    window, (loss, error) = jax.lax.scan(one, window, order)
+    return window, loss, error
+
+
+def _take(memory: Any, who: jax.Array) -> Any:
+    return jax.tree.map(lambda leaf: leaf[who], memory)
+
+
+def _put(memory: Any, who: jax.Array, valid: jax.Array, settled: Any) -> Any:
+    """`settled` in the places `who`; those that are not valid are dropped."""
+    return jax.tree.map(
+        lambda leaf, new: leaf.at[jnp.where(valid, who, leaf.shape[0])].set(new, mode="drop"), memory, settled
+    )
+
+
+def in_chunks(order: jax.Array, chunk: int) -> jax.Array:
+    """[L, n] -> [L, chunks, size]: equal chunks of at most `chunk` clients, padded with absent ones."""
+    steps, clients = order.shape
+    count = -(-clients // chunk)
+    size = -(-clients // count)
+    padded = jnp.pad(order, ((0, 0), (0, count * size - clients)), constant_values=-1)
+    return padded.reshape(steps, count, size)
+
+
+def _chunk_of(setting: Setting, clients: int) -> int:
+    """How many to treat at once: chunks that the expected number, plus a deviation, fills well."""
+    method, largest = setting.method, setting.model.chunk
+    share = 1.0
+    if method.client.idle and not method.client.personal:
+        rule = method.participation
+        share = float(rule.rates(setting.clients).mean()) if rule.foreseeable else 0.2
+    likely = min(share * clients + np.sqrt(share * clients), clients)
+    count = max(1, -(-int(np.ceil(likely)) // largest))
+    return max(1, int(np.ceil(likely / count)))
