@@ -132,7 +132,10 @@ def test_with_server_changes_the_server_only() -> None:
     ("call", "message"),
     [
         (lambda: methods.coin(0), "`stake` must be a finite number > 0, got 0"),
-        (lambda: methods.server_rule("sgd"), "`server` must be one of descend, adam, coin, got 'sgd'"),
+        (
+            lambda: methods.server_rule("sgd"),
+            "`server` must be one of descend, adam, coin, adaptive, got 'sgd'",
+        ),
         (
             lambda: methods.with_server(methods.fedogd(), 0.1),  # type: ignore[arg-type]  # wrong on purpose
             "`rule` must be a server rule",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ofediq.methods.adaptive import Adaptive, adaptive
 from ofediq.methods.broadcast import Broadcast, delta, whole
 from ofediq.methods.client import ClientRule, hold, local_ogd
 from ofediq.methods.combine import Combine, add_up
@@ -31,6 +32,7 @@ from ofediq.methods.zoo.references import local, ogd
 __all__ = [
     "PRESETS",
     "SERVERS",
+    "Adaptive",
     "Broadcast",
     "Budget",
     "ClientRule",
@@ -45,6 +47,7 @@ __all__ = [
     "Terms",
     "Topology",
     "adam",
+    "adaptive",
     "add_up",
     "at_budget",
     "bernoulli",

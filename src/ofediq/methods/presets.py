@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ofediq.errors import InputError, require, require_choice
+from ofediq.methods.adaptive import adaptive
 from ofediq.methods.broadcast import Broadcast
 from ofediq.methods.client import ClientRule, hold, local_ogd
 from ofediq.methods.combine import Combine, Sum
@@ -25,7 +26,7 @@ from ofediq.methods.participation import Participation, bernoulli, everyone, fix
 from ofediq.methods.server import ServerRule, adam, descend
 
 PRESETS = ("paper", "authors")
-SERVERS = ("descend", "adam", "coin")
+SERVERS = ("descend", "adam", "coin", "adaptive")
 
 
 def method(
@@ -109,8 +110,8 @@ def with_broadcast(chosen: Method, broadcast: Broadcast) -> Method:
 
 
 def server_rule(name: str, step_size: float = 0.01) -> ServerRule:
-    """The server rule called `name`: descend, adam, or coin, which makes no use of `step_size`."""
+    """The server rule called `name`: descend, adam, or coin and adaptive, which make no use of `step_size`."""
     require_choice("server", name, SERVERS)
-    if name == "coin":
-        return coin()
+    if name in ("coin", "adaptive"):
+        return coin() if name == "coin" else adaptive()
     return adam(step_size) if name == "adam" else descend(step_size)
