@@ -117,7 +117,7 @@ class Processes:
         """The model on disk."""
         saved = ServerState.read(self.state)
         assert saved is not None
-        return saved.arrays["state/params"]
+        return np.asarray(saved.state["state/params"], np.float32)
 
     def client(self, name: str) -> dict[str, Any]:
         """What the server has on disk about a client."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ofediq import methods, models
+from ofediq.errors import CheckpointError
 from ofediq.federation.protocol.coordinator import Coordinator
 from ofediq.federation.protocol.messages import Publish, write_json
 from ofediq.federation.protocol.monitor import Monitor
@@ -289,3 +290,29 @@ def test_any_state_of_a_server_rule_comes_back_from_disk(stream: Stream, tmp_pat
     network.run()
     assert second.finished
     np.testing.assert_array_equal(second.params, whole.params)
+
+
+@dataclass(frozen=True)
+class Odd(Heavy):
+    """The same, with something in its state that no file can hold."""
+
+    def init(self, params: Any) -> dict[str, Any]:
+        return {**super().init(params), "odd": object()}
+
+    def apply(self, params: Any, total: Any, clients: int, state: Any) -> tuple[Any, Any]:
+        moved, after = super().apply(params, total, clients, state)
+        return moved, {**after, "odd": state["odd"]}
+
+
+def test_a_state_that_cannot_be_written_does_not_stop_the_rounds(stream: Stream, tmp_path: Path) -> None:
+    server = coordinator(methods.with_server(METHODS["packed"], Odd()))
+    network = Network(server, stream)
+    network.start()
+    network.run()
+    assert server.finished
+    assert network.saved is not None
+    with pytest.raises(
+        CheckpointError, match=r"^cannot write checkpoint .*/odd is a object, which is no array"
+    ):
+        network.saved.write(tmp_path / "state.npz")
+    assert not list(tmp_path.iterdir())

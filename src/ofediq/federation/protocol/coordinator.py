@@ -39,7 +39,6 @@ from ofediq.methods.round import first_state, formula_bits, server_round
 from ofediq.methods.server import Totals
 from ofediq.models import Model
 from ofediq.randomness import Address
-from ofediq.storage import leaves
 
 PATIENCE = 3
 """After so many due rounds in a row without a word a client is not waited for, until it is heard again."""
@@ -377,7 +376,7 @@ class Coordinator:
             identity=self._identity(),
             epoch=self.epoch,
             step=self.step,
-            arrays=leaves({"state": self._state}),
+            state={"state": self._state},
             numbers=dict(self._numbers),
             norms=tuple(self._guard.norms),
             record=self.monitor.export(),

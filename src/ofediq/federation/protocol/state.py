@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ofediq.storage import Arrays, Format, Stored
+from ofediq.storage import Format, Stored, leaves
 
 _STATE = Format("checkpoint of the server", 2)
 
@@ -20,7 +20,7 @@ class ServerState:
         identity: what the state belongs to; another federation, task or server rule must not continue it.
         epoch: of the server that saved it.
         step: t of the last closed round.
-        arrays: the round's state after it (model, server rule, what the clients know), by their paths.
+        state: the round's after it (model, server rule, what the clients know), or its arrays by their paths.
         numbers: the clients' numbers by name.
         norms: of recent updates, for clipping.
         record: the monitor's counts.
@@ -29,7 +29,7 @@ class ServerState:
     identity: Mapping[str, Any]
     epoch: int
     step: int
-    arrays: Arrays
+    state: Mapping[str, Any]
     numbers: Mapping[str, int]
     norms: Sequence[float]
     record: Mapping[str, Any]
@@ -43,7 +43,7 @@ class ServerState:
             "norms": self.norms,
             "record": self.record,
         }
-        _STATE.write(path, self.arrays, identity=self.identity, meta=meta)
+        _STATE.write(path, self.state, identity=self.identity, meta=meta)
 
     @classmethod
     def read(cls, path: Path) -> ServerState | None:
@@ -51,7 +51,7 @@ class ServerState:
         if not path.exists():
             return None
         stored = _STATE.read(path)
-        return cls(identity=stored.identity, arrays=stored.arrays, **stored.meta)
+        return cls(identity=stored.identity, state=stored.arrays, **stored.meta)
 
     def require_same(self, identity: Mapping[str, Any]) -> None:
         """Raise `CheckpointError` unless the state belongs to `identity`."""
@@ -62,4 +62,4 @@ class ServerState:
         return self._stored().tree("state", like)
 
     def _stored(self) -> Stored:
-        return Stored("the server's checkpoint", {}, dict(self.identity), self.arrays)
+        return Stored("the server's checkpoint", {}, dict(self.identity), leaves(self.state))
