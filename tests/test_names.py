@@ -10,15 +10,14 @@ import ofediq
 
 # Words that still stand for two things, each with a reason to go: take one out when it has only one home.
 KNOWN = {
+    "Encoded",  # what a scheme and what a compressor say of a payload
     "Grid",  # the scheme on the wire, and the compressor that sends it
     "Identity",  # the compressor that changes nothing, and the layer
     "Moments",
     "Outcome",
     "Pool",  # the layer, and the samples that clients draw from
-    "Raw",
     "Round",
     "Rules",
-    "Signal",
     "Steered",
 }
 

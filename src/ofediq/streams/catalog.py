@@ -12,13 +12,13 @@ from ofediq.streams import recipes
 from ofediq.streams.dataset import Dataset, Task
 from ofediq.streams.generate import synthetic
 from ofediq.streams.locate import Found, find
-from ofediq.streams.recipes import Raw
+from ofediq.streams.recipes import Unscaled
 from ofediq.streams.scaling import Scaler, Scaling, fit_scaler, target_scaler
 from ofediq.streams.sources import ABOUT, About
 
 NAMES = tuple(ABOUT)
 SCALINGS = ("auto", "none", "minmax", "standard", "authors")
-_RECIPES: dict[str, Callable[..., Raw]] = {
+_RECIPES: dict[str, Callable[..., Unscaled]] = {
     "digits": recipes.digits,
     "mnist": recipes.mnist,
     "room": recipes.room,
@@ -118,7 +118,7 @@ def _require_options(name: str, maker: Callable[..., Any], options: Iterable[str
             raise InputError(f"dataset {name!r} takes {', '.join(known) or 'no options'}, got `{option}`")
 
 
-def _scaled(name: str, raw: Raw, scaling: Scaling, fit: float) -> Dataset:
+def _scaled(name: str, raw: Unscaled, scaling: Scaling, fit: float) -> Dataset:
     scaler, words = _feature_scaler(name, raw, scaling, fit)
     target = target_scaler(raw.y, raw.task, scaling, fit)
     return Dataset(
@@ -135,7 +135,7 @@ def _scaled(name: str, raw: Raw, scaling: Scaling, fit: float) -> Dataset:
     )
 
 
-def _feature_scaler(name: str, raw: Raw, scaling: Scaling, fit: float) -> tuple[Scaler, str]:
+def _feature_scaler(name: str, raw: Unscaled, scaling: Scaling, fit: float) -> tuple[Scaler, str]:
     choice: Scaler | str = scaling
     if scaling == "auto":
         choice = raw.auto

@@ -26,7 +26,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
-class Raw:
+class Unscaled:
     """Samples in their original units.
 
     Attributes:
@@ -52,18 +52,20 @@ class Raw:
     authors: Scaler | Literal["minmax"] | None = None
 
 
-def digits() -> Raw:
+def digits() -> Unscaled:
     """1,797 handwritten digits of 8 x 8 pixels 0..16, embedded in scikit-learn."""
     bunch = extra("sklearn.datasets", "sim").load_digits()
-    return Raw(bunch.images, bunch.target, "classification", 10, target_name="digit", auto=Scaler(0.0, 16.0))
+    return Unscaled(
+        bunch.images, bunch.target, "classification", 10, target_name="digit", auto=Scaler(0.0, 16.0)
+    )
 
 
-def mnist(split: str = "train") -> Raw:
+def mnist(split: str = "train") -> Unscaled:
     """60,000 handwritten digits of 28 x 28 pixels 0..255 (10,000 with split="test")."""
     require_choice("split", split, ("train", "test"))
     images, labels = sources.MNIST_TRAIN if split == "train" else sources.MNIST_TEST
     pixels = Scaler(0.0, 255.0)
-    return Raw(
+    return Unscaled(
         _idx(images, 2051),
         _idx(labels, 2049),
         "classification",
@@ -74,7 +76,7 @@ def mnist(split: str = "train") -> Raw:
     )
 
 
-def room(subset: str = "all") -> Raw:
+def room(subset: str = "all") -> Unscaled:
     """People in a room, 0 to 3, from 14 sensors: the two motion (PIR) columns are left out, as the authors do.
 
     subset="balanced" is all of classes 1, 2, 3 and 2,499 of class 0, in time order. The authors' published
@@ -85,7 +87,7 @@ def room(subset: str = "all") -> Raw:
     names = tuple(frame.columns[2:16])
     y = frame["Room_Occupancy_Count"].to_numpy()
     rows = np.arange(len(y)) if subset == "all" else _balanced_rows(y)
-    return Raw(
+    return Unscaled(
         frame[list(names)].to_numpy(np.float64)[rows],
         y[rows],
         "classification",
@@ -106,7 +108,7 @@ _PM25_LEFT_OUT = (
 )  # fmt: skip
 
 
-def pm25() -> Raw:
+def pm25() -> Unscaled:
     """Beijing PM2.5, the next hour from the last five: what the paper's "Air quality" data really are.
 
     Missing hours and 19 isolated readings are left out, the first 38,568 readings kept; windows run across the
@@ -116,7 +118,7 @@ def pm25() -> Raw:
     kept = frame["pm2.5"].notna() & ~frame["No"].isin(_PM25_LEFT_OUT)
     series = frame.loc[kept, "pm2.5"].to_numpy(np.float64)[:_PM25_READINGS]
     windows = np.lib.stride_tricks.sliding_window_view(series, _LAGS + 1)
-    return Raw(
+    return Unscaled(
         windows[:, :_LAGS],
         windows[:, _LAGS],
         "regression",
@@ -131,7 +133,7 @@ AIR_TARGETS = ("C6H6(GT)", "CO(GT)", "NMHC(GT)", "NOx(GT)", "NO2(GT)")
 _AIR_MISSING = -200
 
 
-def air(target: str = "C6H6(GT)") -> Raw:
+def air(target: str = "C6H6(GT)") -> Unscaled:
     """One pollutant of an Italian city from five gas sensors: what the paper describes.
 
     Rows where the pollutant or a sensor is missing are left out.
@@ -142,7 +144,7 @@ def air(target: str = "C6H6(GT)") -> Raw:
     frame = frame[[*names, target]].dropna()
     frame = frame[(frame != _AIR_MISSING).all(axis=1)]
     y = frame[target].to_numpy(np.float64)
-    return Raw(
+    return Unscaled(
         frame[list(names)].to_numpy(np.float64),
         y,
         "regression",
@@ -155,7 +157,7 @@ def air(target: str = "C6H6(GT)") -> Raw:
 _ENERGY_LARGEST = 300
 
 
-def energy() -> Raw:
+def energy() -> Unscaled:
     """Energy of a house's appliances per 10 minutes, up to 300 Wh, from 25 readings.
 
     The authors scale all 25 columns with one common pair, the smallest and the largest entry of the whole matrix;
@@ -166,7 +168,7 @@ def energy() -> Raw:
     features = frame.loc[:, "lights":"Tdewpoint"]
     x = features.to_numpy(np.float64)
     y = frame["Appliances"].to_numpy(np.float64)
-    return Raw(
+    return Unscaled(
         x,
         y,
         "regression",

@@ -28,7 +28,7 @@ class UnknownLayerError(Exception):
 
 
 @dataclass(frozen=True)
-class Parameter:
+class _Parameter:
     """An array of parameters, perhaps with its axes moved; labels are the numbers of its own axes."""
 
     leaf: int
@@ -36,7 +36,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Signal:
+class _Signal:
     """What a sample has become: after some layers, with labels h, w, c of an image or u of units.
 
     Before the first layer labels are the numbers of the sample's axes, and `image` is False.
@@ -134,12 +134,12 @@ def _explicit(layers: Sequence[Layer]) -> list[Layer]:
     return result
 
 
-def _read(traced: Any, shapes: Sequence[Shape], shape: Shape) -> Signal:
-    inputs: list[Any] = [Parameter(leaf, _labels(one)) for leaf, one in enumerate(shapes)]
+def _read(traced: Any, shapes: Sequence[Shape], shape: Shape) -> _Signal:
+    inputs: list[Any] = [_Parameter(leaf, _labels(one)) for leaf, one in enumerate(shapes)]
     axes = _labels(shape)
     sizes = tuple((label, side) for label, side in enumerate(shape) if side > 1)
-    result = _run(traced.jaxpr, [*inputs, Signal(axes, sizes, shape)], traced.consts, smooth=False)
-    if not isinstance(result, Signal):
+    result = _run(traced.jaxpr, [*inputs, _Signal(axes, sizes, shape)], traced.consts, smooth=False)
+    if not isinstance(result, _Signal):
         raise UnknownLayerError("its outputs do not depend on the sample")
     return result
 
@@ -174,8 +174,8 @@ def _apply(
     name: str, params: dict[str, Any], arguments: list[Any], shapes: list[Shape], out: Shape, smooth: bool
 ) -> Any:
     """One operation; constants stay numbers."""
-    signals = [one for one in arguments if isinstance(one, Signal)]
-    if not any(isinstance(one, (Signal, Parameter)) for one in arguments):
+    signals = [one for one in arguments if isinstance(one, _Signal)]
+    if not any(isinstance(one, (_Signal, _Parameter)) for one in arguments):
         return None
     first: Any = arguments[0]
     if name in ("reshape", "squeeze", "expand_dims"):
@@ -187,12 +187,12 @@ def _apply(
     if name in ("copy", "copy_p", "convert_element_type", "slice", "dynamic_slice") and shapes[0] == out:
         return first
     if len(signals) == 1:
-        if name == "conv_general_dilated" and isinstance(arguments[1], Parameter):
+        if name == "conv_general_dilated" and isinstance(arguments[1], _Parameter):
             return _convolved(first, arguments[1], params, shapes, out)
-        if name == "dot_general" and any(isinstance(one, Parameter) for one in arguments):
+        if name == "dot_general" and any(isinstance(one, _Parameter) for one in arguments):
             return _multiplied(arguments, params["dimension_numbers"], shapes, out)
-        if name in ("add", "add_any") and any(isinstance(one, Parameter) for one in arguments):
-            return _biased(*sorted(arguments, key=lambda one: isinstance(one, Parameter)))
+        if name in ("add", "add_any") and any(isinstance(one, _Parameter) for one in arguments):
+            return _biased(*sorted(arguments, key=lambda one: isinstance(one, _Parameter)))
         if name == "reduce_window_max":
             return _pooled(first, params, out)
         if name == "tanh":
@@ -205,14 +205,14 @@ def _apply(
 
 
 def _is_zero(value: Any) -> bool:
-    return not isinstance(value, (Signal, Parameter)) and value is not None and not np.any(value)
+    return not isinstance(value, (_Signal, _Parameter)) and value is not None and not np.any(value)
 
 
 def _reshaped(value: Any, before: Shape, after: Shape) -> Any:
     """`value` with its labels along other axes, in the same order."""
     if value is None:
         return None
-    if isinstance(value, Signal):
+    if isinstance(value, _Signal):
         size = value.size
         if not value.layers and not value.image and _natural(value):
             labels = _labels(after)  # a sample may be cut anew: nothing has looked at it yet
@@ -232,13 +232,13 @@ def _reshaped(value: Any, before: Shape, after: Shape) -> Any:
     return replace(value, axes=tuple(axes))
 
 
-def _natural(signal: Signal) -> bool:
+def _natural(signal: _Signal) -> bool:
     """Whether a sample's axes still lie in their own order."""
     order = [label for labels in signal.axes for label in labels]
     return order == sorted(order)
 
 
-def _as_image(signal: Signal, height: int, width: int, channels: int | None) -> Signal:
+def _as_image(signal: _Signal, height: int, width: int, channels: int | None) -> _Signal:
     """`signal` as an image whose height, width and channels lie along these axes."""
     wanted = {"h": signal.axes[height], "w": signal.axes[width], "c": ()}
     if channels is not None:
@@ -262,8 +262,8 @@ def _as_image(signal: Signal, height: int, width: int, channels: int | None) -> 
 
 
 def _convolved(
-    signal: Signal, weights: Parameter, params: dict[str, Any], shapes: list[Shape], out: Shape
-) -> Signal:
+    signal: _Signal, weights: _Parameter, params: dict[str, Any], shapes: list[Shape], out: Shape
+) -> _Signal:
     numbers = params["dimension_numbers"]
     batch, feature, *spatial = numbers.lhs_spec
     plain = (
@@ -275,7 +275,7 @@ def _convolved(
     )
     if not plain:
         raise UnknownLayerError("a convolution must have two dimensions, stride 1, no dilation and one group")
-    if not isinstance(signal, Signal):
+    if not isinstance(signal, _Signal):
         raise UnknownLayerError("a convolution of parameters is no layer")
     image = _as_image(signal, spatial[0], spatial[1], feature)
     own = weights.axes
@@ -315,11 +315,11 @@ def _kept(axes: Axes, shape: Shape, order: Sequence[int]) -> tuple[Shape, tuple[
     return tuple(own[label] for label in kept), tuple(kept.index(label) for label in turned)
 
 
-def _multiplied(arguments: list[Any], numbers: Any, shapes: list[Shape], out: Shape) -> Signal:
+def _multiplied(arguments: list[Any], numbers: Any, shapes: list[Shape], out: Shape) -> _Signal:
     (contracted, batches) = numbers
-    side = 0 if isinstance(arguments[0], Signal) else 1
-    signal: Signal = arguments[side]
-    weights: Parameter = arguments[1 - side]
+    side = 0 if isinstance(arguments[0], _Signal) else 1
+    signal: _Signal = arguments[side]
+    weights: _Parameter = arguments[1 - side]
     ours, theirs = contracted[side], contracted[1 - side]
     order = [label for labels in signal.axes for label in labels]
     along = [label for axis in ours for label in signal.axes[axis]]
@@ -358,7 +358,7 @@ def _sizes(axes: Sequence[tuple[Any, ...]], shape: Shape) -> tuple[tuple[Any, in
     return tuple((labels[0], side) for labels, side in zip(axes, shape, strict=True) if labels)
 
 
-def _biased(signal: Signal, bias: Parameter) -> Signal:
+def _biased(signal: _Signal, bias: _Parameter) -> _Signal:
     """A number per channel or unit, added to what a layer without one gave."""
     last = signal.layers[-1] if signal.layers else None
     if not isinstance(last, (Conv, Dense)) or last.bias:
@@ -375,7 +375,7 @@ def _biased(signal: Signal, bias: Parameter) -> Signal:
     )
 
 
-def _pooled(signal: Signal, params: dict[str, Any], out: Shape) -> Signal:
+def _pooled(signal: _Signal, params: dict[str, Any], out: Shape) -> _Signal:
     window, strides = tuple(params["window_dimensions"]), tuple(params["window_strides"])
     spatial = [axis for axis, side in enumerate(window) if side > 1]
     plain = (
@@ -392,7 +392,7 @@ def _pooled(signal: Signal, params: dict[str, Any], out: Shape) -> Signal:
     return replace(image, axes=tuple(axes), sizes=_sizes(axes, out), layers=(*image.layers, Pool()))
 
 
-def _activated(signal: Signal, layer: Layer) -> Signal:
+def _activated(signal: _Signal, layer: Layer) -> _Signal:
     if not signal.layers:
         raise UnknownLayerError("an activation comes before the first layer")
     return replace(signal, layers=(*signal.layers, layer))
