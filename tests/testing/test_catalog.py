@@ -43,7 +43,9 @@ def test_keeps_every_contract(key: str) -> None:
 
 
 def test_every_name_of_the_catalogue_is_among_them() -> None:
-    assert {key.split("-")[0] for key in CASES} >= set(methods.entries())
+    assert {key.split("-")[0] for key in CASES} >= {
+        name for name, one in methods.entries().items() if one.build.__module__.startswith("ofediq.")
+    }
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ from ofediq.settings import limited
     clients=Variant(20, "Client processes to start.", kind=Annotated[int, limited(1, 500)]),
     dataset=Variant("digits", "What they learn; `ofediq data` lists them."),
     steps=Variant(200, "Rounds to run.", "rounds"),
-    methods=Variant(("ofediq",), "fedogd, ofedavg, fedomd, ofediq or ofedgrid.", "method"),
+    methods=Variant(("ofediq",), "What runs; `ofediq methods` lists them.", "method"),
     budget=Variant(0.1),
     step_size=Variant(0.1),
     model=Variant(),

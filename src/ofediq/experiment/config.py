@@ -82,7 +82,7 @@ class Config(Settings):
     labels: Annotated[int, limited(1, 10**6)] = setting(2, "Labels per client of label.", panel=_DATA)
     methods: tuple[Annotated[str, accepted_by("ofediq.methods.registry:known")], ...] = setting(
         (),
-        "Any of fedogd, ofedavg, fedomd, ofediq, ofedgrid, ogd, local, with commas.",
+        "Methods with commas, such as fedogd,ofediq(levels=7); `ofediq methods` lists them.",
         shown="the first four; fedogd, ofediq, ofedgrid, local for auto",
         panel=_LEARNING,
     )

@@ -70,7 +70,9 @@ def _points(result: Result, regret: Regret | None) -> Iterator[tuple[int, dict[s
 
 
 def _figures(result: Result, regret: Regret | None) -> dict[str, float]:
-    figures = {name: float(value) for name, value in result.summary().items() if value is not None}
+    figures = {
+        name: float(value) for name, value in result.summary().items() if isinstance(value, (int, float))
+    }
     if regret is not None:
         figures["regret"] = float(regret.curve[-1])
     return figures

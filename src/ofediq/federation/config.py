@@ -87,7 +87,7 @@ class MethodChoice(Settings):
     """`[method]`: which method, and what it may spend."""
 
     key: Annotated[str, accepted_by("ofediq.methods.registry:known")] = setting(
-        "ofediq", "fedogd, ofedavg, fedomd, ofediq or ofedgrid."
+        "ofediq", "What runs; `ofediq methods` lists them."
     )
     budget: Fraction = setting(0.01, "Fraction of FedOGD's uplink bits, in (0, 1].")
     step_size: Positive = setting(0.01, "Learning rate.")

@@ -84,9 +84,11 @@ def restore(content: Any, wanted: type) -> Any:
     if unknown:
         raise InputError(f"`{content['piece']}` has no field {sorted(unknown)[0]!r}")
     hints = typing.get_type_hints(kind)
-    return kind(
-        **{name: _value(content["piece"], name, value, hints[name]) for name, value in values.items()}
-    )
+    given = {name: _value(content["piece"], name, value, hints[name]) for name, value in values.items()}
+    try:
+        return kind(**given)
+    except TypeError as error:  # a field is missing
+        raise InputError(f"`{content['piece']}` must have all of its fields: {error}") from None
 
 
 def _value(owner: str, name: str, value: Any, hint: Any) -> Any:

@@ -105,9 +105,14 @@ def learn(
         return xp.where(present[:, None], gradient(at), np.float32(0))
 
     after = method.client.learn(window, Sample(masked, losses), down, memory)
-    own = xp.where(present[:, None], after.own, window.own) if after.own.ndim == 2 else after.own
-    notes = map_leaves(lambda new, old: xp.where(column(present, new), new, old), after.notes, window.notes)
-    return Window(own, after.gradients, window.taken + present.astype(np.float32), notes)
+
+    def kept(new: Array, old: Array) -> Array:
+        return xp.where(column(present, new), new, old)
+
+    own = kept(after.own, window.own) if after.own.ndim == 2 else after.own
+    gradients = kept(after.gradients, window.gradients)
+    notes = map_leaves(kept, after.notes, window.notes)
+    return Window(own, gradients, window.taken + present.astype(np.float32), notes)
 
 
 def decide(

@@ -8,7 +8,7 @@ from ofediq.errors import require, require_choice, require_integer
 from ofediq.methods import Method
 from ofediq.models import Model
 from ofediq.streams import Stream
-from ofediq.testing import compressors, identity, rules, runs, senders
+from ofediq.testing import compressors, identity, memory, rules, runs, senders
 from ofediq.testing.case import Case
 from ofediq.testing.compare import BrokenError, SkipError, first_sentence
 from ofediq.testing.findings import Finding, Findings
@@ -32,9 +32,13 @@ CONTRACTS: dict[str, Callable[[Case], str]] = {
     "server: NumPy = JAX": rules.server_works_in_jax,
     "server: zeros and extremes": rules.server_survives_extremes,
     "broadcast: send = encode": rules.broadcast_agrees,
+    "memory: row by row": memory.memory_is_rowwise,
+    "memory: lost updates": memory.lost_updates_leave_it_right,
+    "memory: lost memory": memory.lost_memory_starts_clean,
     "run: engine = plain loop": runs.engine_equals_reference,
     "run: absent clients": runs.absent_clients_count_for_nothing,
     "run: resumed = uninterrupted": runs.resumed_equals_uninterrupted,
+    "run: chunks and meshes": memory.chunks_and_meshes_agree,
 }
 """Every contract by its name; the docstring of each says what is promised."""
 

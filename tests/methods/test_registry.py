@@ -1,0 +1,102 @@
+"""Methods by name: what is known, how parameters are read, what a budget sets."""
+
+from __future__ import annotations
+
+import numpy as np
+import optax
+import pytest
+
+from ofediq import methods
+from ofediq.errors import InputError
+from ofediq.methods import Terms
+from ofediq.methods.pieces import describe, restore
+from ofediq.methods.registry import entries, parse, split
+from ofediq.randomness import Address
+
+TERMS = Terms(budget=0.05, dim=650, clients=40, steps=100)
+
+
+@pytest.mark.parametrize("name", entries())
+def test_every_entry_is_documented(name: str) -> None:
+    found = entries()[name]
+    assert found.summary.endswith(".")
+    assert found.source
+    assert all(one.meaning for one in found.parameters)
+    made = found.make({}, TERMS, step_size=0.1, preset="paper")
+    assert isinstance(made, methods.Method)
+
+
+@pytest.mark.parametrize("name", [name for name in entries() if name not in ("fedogd", "ogd", "local")])
+def test_a_budget_is_not_exceeded(name: str) -> None:
+    made = entries()[name].make({}, TERMS)
+    if not made.participation.foreseeable:
+        pytest.skip("it keeps its budget on the way")
+    each = made.compress.formula_bits(TERMS.dim)
+    if each != each:  # no formula: the bits of a message are counted
+        updates = np.random.default_rng(0).standard_normal((1, TERMS.dim)).astype(np.float32)
+        each = float(made.compress.apply(updates, Address(0, 1, np.arange(1)))[1][0])
+    rate = float(made.participation.rates(TERMS.clients).mean())
+    assert rate / made.period * each * TERMS.clients <= TERMS.bits_per_step * (1 + 1e-6)
+
+
+def test_parameters_by_name() -> None:
+    made = methods.make("ofediq(levels=7, coding=entropy)", TERMS)
+    assert made.compress == methods.quantize(7, made.compress.blocks, coding="entropy")  # type: ignore[attr-defined]  # quantize
+    each = made.compress.formula_bits(650)
+    rate = float(made.participation.rates(40).mean())
+    assert rate * each * 40 == pytest.approx(TERMS.bits_per_step, rel=1e-6)
+    assert split("fedogd, ofediq(levels=7,blocks=2)") == ("fedogd", "ofediq(levels=7,blocks=2)")
+    assert parse("a(b=[1, 2], c='x', d=None)") == ("a", {"b": [1, 2], "c": "x", "d": None})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sgd", "`method` must be one of fedogd"),
+        ("ofediq(", "`method` must be a name, or name"),
+        ("ofediq(7)", "`method` must be a name, or name"),
+        ("__import__('os').system('true')", "`method` must be a name, or name"),
+        ("ofedavg(rate=1/0)", "`method` must have numbers, texts or lists as values"),
+        ("ofediq(speed=3)", "`speed` is not a parameter of ofediq: it has rate, levels"),
+        ("ofedavg", "`rate` must be given for ofedavg"),
+        ("ofedavg(rate=2)", r"`rate` must lie in \(0, 1\], got 2"),
+    ],
+)
+def test_bad_names(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        methods.make(text)
+
+
+def test_two_optimisers_of_one_name_have_different_identities() -> None:
+    one, other = methods.optimizer(optax.adam(0.01)), methods.optimizer(optax.sgd(1.0))
+    assert one.name == other.name
+    assert describe(one) != describe(other)
+    assert describe(one) == describe(methods.optimizer(optax.adam(0.01)))
+
+
+@pytest.mark.parametrize("name", entries())
+def test_what_clients_run_survives_the_wire(name: str) -> None:
+    made = entries()[name].make({}, TERMS)
+    for piece in (made.client, made.participation, made.compress, made.broadcast, made.combine):
+        assert restore(describe(piece), type(piece).__mro__[1]) == piece
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        [],
+        {},
+        {"piece": 3},
+        {"piece": "os"},
+        {"piece": "bernoulli"},
+        {"piece": "bernoulli", "rate": "1"},
+        {"piece": "bernoulli", "rate": True},
+        {"piece": "bernoulli", "rate": 7.0},
+        {"piece": "bernoulli", "rate": 0.5, "speed": 1},
+        {"piece": "quantize", "levels": 3, "blocks": 1},
+    ],
+)
+def test_hostile_descriptions_are_input_errors(content: object) -> None:
+    with pytest.raises(InputError):
+        restore(content, methods.Participation)
