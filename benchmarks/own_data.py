@@ -25,7 +25,7 @@ from ofediq.methods import ServerRule
 from ofediq.simulation import Result, simulate
 from ofediq.streams import naive_references
 
-CLIENTS, STEPS, READINGS = 10, 1500, 6
+CLIENTS, STEPS, READINGS = 10, 800, 6
 METHOD = "ofediq"
 Frame = dict[str, Any]
 Rng = np.random.Generator
@@ -34,11 +34,11 @@ NAMED = ("pm25", "energy", "room", "air")
 
 def tuned() -> dict[str, ServerRule]:
     """What a patient user would try."""
-    found: dict[str, ServerRule] = {f"descend({eta:g})": methods.descend(eta) for eta in (0.001, 0.01, 0.1)}
-    for eta in (0.003, 0.01, 0.03, 0.1, 0.3):
+    found: dict[str, ServerRule] = {f"descend({eta:g})": methods.descend(eta) for eta in (0.01, 0.1)}
+    for eta in (0.01, 0.03, 0.1, 0.3):
         rule = optax.adagrad(eta, initial_accumulator_value=0.0)
         found[f"adagrad({eta:g})"] = methods.optimizer(rule, f"adagrad({eta:g})")
-    found |= {f"adam({eta:g})": methods.adam(eta) for eta in (0.001, 0.003, 0.01, 0.03)}
+    found |= {f"adam({eta:g})": methods.adam(eta) for eta in (0.003, 0.01)}
     return found
 
 
@@ -77,14 +77,14 @@ def made() -> dict[str, Callable[[Rng, NDArray[Any]], Any]]:
             np.sin(2 * np.pi * (np.arange(len(x)) + rng.integers(24)) / 24) + 0.2 * rng.normal(size=len(x))
         ),
         "abrupt drift": lambda rng, x: turned(x, STEPS // 2) * (x @ linear) + 0.3 * rng.normal(size=len(x)),
-        "recurring drift": lambda rng, x: turned(x, 300) * (x @ linear) + 0.3 * rng.normal(size=len(x)),
+        "recurring drift": lambda rng, x: turned(x, 150) * (x @ linear) + 0.3 * rng.normal(size=len(x)),
         "heavy tails": lambda rng, x: np.cumsum(rng.standard_t(2.5, size=len(x))) + x @ linear,
         "unlike clients": lambda rng, x: (
             x @ (linear + rng.normal(size=READINGS) / 3) + 0.3 * rng.normal(size=len(x))
         ),
         "labels": lambda rng, x: np.argmax(x @ weights + rng.gumbel(size=(len(x), 3)), axis=1),
         "sticky labels": lambda rng, x: markov(0.7 * x @ weights, 3.0, rng),
-        "price-like, drift": lambda rng, x: markov((turned(x, 400)[:, None] * x) @ weights[:, :2], 2.0, rng),
+        "price-like, drift": lambda rng, x: markov((turned(x, 200)[:, None] * x) @ weights[:, :2], 2.0, rng),
         "rare label": lambda rng, x: (x @ weights[:, 0] + rng.gumbel(size=len(x)) > 6).astype(int),
         "coin flips": lambda rng, x: rng.integers(0, 2, size=len(x)),
     }

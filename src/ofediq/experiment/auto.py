@@ -15,7 +15,7 @@ from ofediq.experiment.config import Config
 from ofediq.methods import Method, hold, with_server
 from ofediq.methods.adaptive import adaptive
 from ofediq.methods.client import Ogd
-from ofediq.models import Model, anchored, build
+from ofediq.models import Anchored, Model, anchored, build
 from ofediq.models.network import Network
 from ofediq.streams import Dataset, Stream, load, load_own, partition, usual_clients
 from ofediq.streams.features import Pipeline, featurize, suggest
@@ -105,15 +105,17 @@ def budget_for(dim: int) -> float:
     return SMALL_BUDGET if dim < SMALL_MODEL else USUAL_BUDGET
 
 
-def untuned(method: Method) -> Method:
+def untuned(method: Method, model: Model) -> Method:
     """`method` without a step size: gradients at the common model, and a server that finds its own.
 
-    A method whose server is part of it, such as SCAFFOLD, stays as it is.
+    A method whose server is part of it, such as SCAFFOLD, stays as it is. Hidden layers beside a naive forecast get
+    smaller first moves: tens of thousands of parameters that move together would leave the forecast at once.
     """
     if method.server.vectors:
         return method
     plain = replace(method, client=hold()) if isinstance(method.client, Ogd) else method
-    return with_server(plain, adaptive())
+    careful = isinstance(model, Anchored) and not model.convex
+    return with_server(plain, adaptive(3e-4) if careful else adaptive())
 
 
 def _load(config: Config, options: dict[str, Any]) -> tuple[Dataset, list[str]]:

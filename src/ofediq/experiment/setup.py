@@ -78,7 +78,7 @@ class Experiment:
             rule = server_rule(config.server, config.step_size)
             methods = {key: with_server(one, rule) for key, one in methods.items()}
         elif config.automatic:
-            methods = {key: auto.untuned(one) for key, one in methods.items()}
+            methods = {key: auto.untuned(one, model) for key, one in methods.items()}
         notes = [f"Assumed: {'; '.join(assumed)}."] if assumed else []
         notes += [note for one in methods.values() for note in _concerns(one, budget, model, stream)]
         return cls(config, deal, model, methods, tuple(notes))
