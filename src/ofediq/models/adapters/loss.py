@@ -14,6 +14,7 @@ from ofediq.errors import InputError, extra
 from ofediq.models.adapters.flat import Layout, Vector, flatten
 from ofediq.models.adapters.lowered import LoweredModel, Lowering
 from ofediq.models.adapters.outputs import checked_chunk, checked_outputs, checked_task
+from ofediq.models.adapters.products import with_products
 from ofediq.models.base import Task
 
 
@@ -108,11 +109,11 @@ class LossModel(LoweredModel):
 
             return many
 
-        evaluate = over_samples(self._evaluate_one)
+        evaluate, learn = over_samples(self._evaluate_one), over_samples(with_products(self._evaluate_one))
 
         def batch_gradient(params: Array, xs: Array, ys: Array, weights: Array) -> tuple[Array, Array, Array]:
             def total(params: Array) -> tuple[Array, tuple[Array, Array]]:
-                losses, errors = evaluate(params, xs, ys)
+                losses, errors = learn(params, xs, ys)
                 return weights @ losses, (losses, errors)
 
             gradient, (losses, errors) = jax.grad(total, has_aux=True)(params)
@@ -121,7 +122,7 @@ class LossModel(LoweredModel):
         functions = {
             "predict": over_samples(self._predict_one),
             "evaluate": evaluate,
-            "client_gradients": over_samples(jax.grad(self._loss_one)),
+            "client_gradients": over_samples(jax.grad(with_products(self._loss_one))),
             "batch_gradient": batch_gradient,
         }
         return {name: jax.jit(function) for name, function in functions.items()}

@@ -85,8 +85,9 @@ def lower(
     moved = [(leaf + other).astype(np.float32) for leaf, other in zip(leaves, noise, strict=True)]
     with jax.ensure_compile_time_eval():  # now, even while something around is being traced
         expected, slope = jax.vjp(of_leaves, moved, x)
-        (there, _) = slope(jax.numpy.ones_like(expected))
-    vector, steps = (np.concatenate([np.reshape(leaf, -1) for leaf in leaves]) for leaves in (moved, there))
+        there = [np.asarray(leaf) for leaf in slope(jax.numpy.ones_like(expected))[0]]
+        expected = np.asarray(expected)
+    vector, steps = (np.concatenate([leaf.reshape(-1) for leaf in leaves]) for leaves in (moved, there))
     return (
         model
         if agrees(model, vector, x, expected, steps)
