@@ -24,6 +24,7 @@ from ofediq.errors import InputError, OFedIQError, require_integer
 from ofediq.methods import Method
 from ofediq.methods.round import formula_bits
 from ofediq.models import LayeredModel, Model
+from ofediq.models.layers import spelled
 from ofediq.simulation import checkpoint as saved
 from ofediq.simulation.baselines import central, first_learnt, separate
 from ofediq.simulation.blocks import Block, Records, Runner, first_carry, loop_block, scan_block
@@ -112,6 +113,7 @@ class _Run:
     """The state of one simulation between blocks."""
 
     setting: Setting
+    model: Model  # the user's; the setting's may be the layers that it is made of
     stream: Stream
     seed: int
     run_block: Runner
@@ -139,11 +141,12 @@ class _Run:
         params = model.initial(seed) if initial is None else np.asarray(initial, np.float32)
         if params.shape != (model.dim,) or not np.isfinite(params).all():
             raise InputError(f"`initial` must be {model.dim} finite numbers, got shape {list(params.shape)}")
-        setting = Setting(method, model, stream.clients, mesh)
+        computes, layers = _computing(model, stream.x.shape[1:])
+        setting = Setting(method, computes, stream.clients, mesh)
         padded = -(-stream.clients // shares(mesh)) * shares(mesh)
         pool = place(Pool(stream.x, stream.y), mesh)  # type: ignore[arg-type]  # NumPy in, JAX out
         feed = Feed(pool, place(np.arange(padded, dtype=np.int32), mesh, 0), np.uint32(seed))
-        run_block, engine = _runner(setting)
+        run_block, engine = _runner(setting, layers)
         carry: Any
         if method.topology == "federated":
             _check_memory(method, params, padded, mesh)
@@ -151,19 +154,13 @@ class _Run:
             carry = carry._replace(round=place(carry.round, mesh), memory=place(carry.memory, mesh, 0))
         else:
             carry = first_learnt(setting, jnp.asarray(params))
-        return cls(
-            setting, stream, seed, run_block, engine, feed, carry, [], None if initial is None else params
-        )
+        start = None if initial is None else params
+        return cls(setting, model, stream, seed, run_block, engine, feed, carry, [], start)
 
     @property
     def method(self) -> Method:
         """What runs."""
         return self.setting.method
-
-    @property
-    def model(self) -> Model:
-        """What learns."""
-        return self.setting.model
 
     def advance(self) -> None:
         """Run one block."""
@@ -248,15 +245,23 @@ class _Run:
         )
 
 
-def _runner(setting: Setting) -> tuple[Runner, str]:
+def _computing(model: Model, shape: tuple[int, ...]) -> tuple[Model, str]:
+    """What computes: the layers that `model` is made of, or itself; and a remark about it."""
+    found = model.stack(shape)
+    if isinstance(found, str):
+        return model, found
+    return found, "" if found is model else f"{model.name!r} as {spelled(found.layers)}"
+
+
+def _runner(setting: Setting, layers: str) -> tuple[Runner, str]:
     """What runs a block of windows, and why: compiled kernels where they know the method, JAX everywhere else."""
     topology = setting.method.topology
     if topology != "federated":
         return (central if topology == "central" else separate), "JAX: a reference without a federation"
     sums_of = native_sums(setting)
     if isinstance(sums_of, str):
-        return scan_block, f"JAX: {sums_of}"
-    return loop_block(sums_of), "compiled kernels"
+        return scan_block, f"JAX: {'; '.join(filter(None, (sums_of, layers)))}"
+    return loop_block(sums_of), ": ".join(filter(None, ("compiled kernels", layers)))
 
 
 def _check_method(method: Method, model: Model, clients: int, mesh: Mesh | None) -> None:
@@ -307,7 +312,8 @@ def _check_fit(model: Model, stream: Stream) -> None:
         raise InputError(
             f"`model` must take samples of shape {shape}, got {model.name!r}: {error}"
         ) from error
-    if isinstance(model, LayeredModel) and stream.classes is not None:
-        scores = model.forward(model.initial(0), sample)[0].shape[-1]
+    layered = model if isinstance(model, LayeredModel) else model.stack(sample.shape[1:])
+    if not isinstance(layered, str) and stream.classes is not None:
+        scores = layered.forward(model.initial(0), sample)[0].shape[-1]
         if scores < stream.classes:
             raise InputError(f"`model` must score {stream.classes} classes like the stream, got {scores}")

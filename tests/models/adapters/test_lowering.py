@@ -134,12 +134,14 @@ def test_the_same_start_outputs_and_gradients(key: str) -> None:
 @pytest.mark.parametrize("key", CASES)
 def test_the_same_run(key: str) -> None:
     """With quantised updates: the blocks of the flat vector are those of the module."""
-    make, shape, _ = CASES[key]
+    make, shape, words = CASES[key]
     x, y = sparse(shape, 40)
     order = np.random.default_rng(2).integers(0, 40, (4, 10)).astype(np.int32)
     stream = Stream(Dataset("made", x, y, "classification", 3), order)
     method = methods.ofediq(0.6, levels=7, blocks=5, period=2, step_size=0.1)
     lowered, plain = (simulate(method, stream, make(lower), seed=1) for lower in (True, False))
+    assert lowered.engine.endswith(f"{lowered.model.name!r} as {words}")
+    assert plain.engine.endswith(f"{plain.model.name!r} was not to be lowered")
     np.testing.assert_array_equal(lowered.senders, plain.senders)
     apart = ~np.isclose(lowered.params, plain.params, rtol=1e-3, atol=1e-5)
     assert apart.sum() <= 2  # where a draw falls between two roundings

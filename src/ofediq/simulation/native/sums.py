@@ -28,7 +28,7 @@ _SMALL = 1000
 def native_sums(setting: Setting) -> NativeSums | str:
     """What sums up a window in compiled code, or the reason why that is not possible or not worth it.
 
-    It takes the built-in models, clients that hold still or descend, and updates that are sent as they are,
+    It takes stacks of layers, clients that hold still or descend, and updates that are sent as they are,
     quantised and packed, or rounded to the common grid; on a CPU, without a mesh. A plain sum of the gradients of
     dense layers is one large matrix product for each, which JAX does in half the time.
     """
@@ -36,7 +36,7 @@ def native_sums(setting: Setting) -> NativeSums | str:
     if isinstance(rules, str):
         return rules
     model = setting.model
-    if setting.method.sums_gradients and not (isinstance(model, Network) and model.convolves):
+    if setting.method.sums_gradients and isinstance(model, Network) and not model.convolves:
         return "one matrix product per layer is fastest"
     return _obstacle(setting.model, setting.mesh) or NativeSums(rules)
 

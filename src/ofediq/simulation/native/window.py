@@ -264,12 +264,12 @@ def supports(model: object) -> str | None:
     >>> from ofediq import models
     >>> supports(models.softmax(64, 10))
     >>> supports(models.from_loss(lambda w, x, y: (w @ x - y) ** 2, np.zeros(3), task="regression"))
-    "the kernels know stacks of layers, not the loss of 'own'"
+    "kernels know stacks of layers, and 'own' is none"
     """
     if not isinstance(model, Network):
-        return f"the kernels know stacks of layers, not the loss of {getattr(model, 'name', model)!r}"
+        return f"kernels know stacks of layers, and {getattr(model, 'name', model)!r} is none"
     if len(model.stages) > _MOST_LAYERS:
-        return f"the kernels know at most {_MOST_LAYERS} layers, {model.name!r} has {len(model.stages)}"
+        return f"kernels know at most {_MOST_LAYERS} layers, {model.name!r} has {len(model.stages)}"
     return None
 
 
