@@ -11,7 +11,7 @@ from mkdocs.structure.files import File, Files
 
 from ofediq.experiment import Config
 from ofediq.federation import Broker, ClientConfig, FederationConfig, Rules
-from ofediq.federation.config import MethodChoice, ModelChoice, PageChoice, SourceChoice
+from ofediq.federation.config import MemoryChoice, MethodChoice, ModelChoice, PageChoice, SourceChoice
 from ofediq.settings import declared, rule
 from ofediq.tracking import TrackerChoice
 
@@ -27,7 +27,7 @@ FILES: dict[str, dict[str, type[Any]]] = {
         "page": PageChoice,
         "tracker": TrackerChoice,
     },
-    "client.toml": {"": ClientConfig, "broker": Broker, "source": SourceChoice},
+    "client.toml": {"": ClientConfig, "broker": Broker, "source": SourceChoice, "memory": MemoryChoice},
     "config.json": {"": Config},
 }
 

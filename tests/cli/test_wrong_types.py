@@ -19,7 +19,7 @@ from ofediq.cli import app
 from ofediq.errors import InputError
 from ofediq.experiment import Config
 from ofediq.federation import Broker, ClientConfig, FederationConfig, Rules
-from ofediq.federation.config import MethodChoice, ModelChoice, PageChoice, SourceChoice
+from ofediq.federation.config import MemoryChoice, MethodChoice, ModelChoice, PageChoice, SourceChoice
 from ofediq.settings import declared, form
 from ofediq.tracking import TrackerChoice
 
@@ -64,6 +64,7 @@ CLIENT: dict[str, dict[str, Any]] = {
     "": {"name": str, "federation": str},
     "broker": FEDERATION["broker"],
     "source": {"kind": str, "path": str, "target": str, "features": LIST},
+    "memory": {"path": str, "every": int},
 }
 FORMS = {"integer": int, "number": NUMBER, "flag": bool, "integers": LIST, "texts": LIST, "table": dict}
 EXPERIMENT = {one.key: FORMS.get(form(one.kind), str) for one in declared(Config)}
@@ -143,9 +144,12 @@ def test_every_key_is_tried() -> None:
     assert {one.key for one in declared(FederationConfig)} == set(FEDERATION[""])
     assert {one.key for one in declared(ClientConfig)} == set(CLIENT[""])
     assert {one.key for one in declared(SourceChoice)} == set(CLIENT["source"])
+    assert {one.key for one in declared(MemoryChoice)} == set(CLIENT["memory"])
 
 
-@pytest.mark.parametrize("kind", [Config, Rules, Broker, ModelChoice, MethodChoice, PageChoice, SourceChoice])
+@pytest.mark.parametrize(
+    "kind", [Config, Rules, Broker, ModelChoice, MethodChoice, PageChoice, SourceChoice, MemoryChoice]
+)
 def test_every_setting_has_a_line_of_documentation(kind: type[Any]) -> None:
     for one in declared(kind):
         assert one.note.doc.endswith("."), one.name

@@ -10,7 +10,7 @@ import pytest
 
 from ofediq.errors import InputError
 from ofediq.federation import Broker, ClientConfig, FederationConfig, Rules, assemble
-from ofediq.federation.config import MethodChoice, ModelChoice, PageChoice, SourceChoice
+from ofediq.federation.config import MemoryChoice, MethodChoice, ModelChoice, PageChoice, SourceChoice
 from ofediq.settings import declared
 from ofediq.tracking import TrackerChoice
 
@@ -151,7 +151,7 @@ def test_the_documentation_shows_every_key() -> None:
     assert shown_keys(server) == {
         key for table, kind in {**tables, **more}.items() for key in keys(table, kind)
     }
-    own = {"": ClientConfig, "broker": Broker, "source": SourceChoice}
+    own = {"": ClientConfig, "broker": Broker, "source": SourceChoice, "memory": MemoryChoice}
     assert shown_keys(client) == {key for table, kind in own.items() for key in keys(table, kind)}
 
 

@@ -39,6 +39,8 @@ METHODS = {
     "quantised windows": methods.ofediq(0.5, 7, 3, 4, 0.1),
     "authors": methods.ofediq(0.3, 3, 14, 1, 0.01, "authors"),
     "steered": methods.ofedgrid(0.05 * 32 * 650 * CLIENTS, STEPS, 0.1),
+    "memory": methods.make("topk_ef(keep=40, rate=0.5)", step_size=0.1),
+    "memory on both sides": methods.make("scaffold(period=4, rate=0.7)", step_size=0.05),
     "coin": methods.with_server(methods.ofedavg(0.3), methods.coin()),
 }
 

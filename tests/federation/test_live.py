@@ -44,6 +44,8 @@ METHODS = {
         participation=methods.bernoulli(0.3),
         compress=methods.rotate(2),
     ),
+    "memory": methods.make("topk_ef(keep=40, rate=0.5)", step_size=0.1),
+    "both-sides": methods.make("scaffold(period=5, rate=0.7)", step_size=0.05),
     "grid": methods.ofedgrid(0.05 * 32 * 650 * CLIENTS, STEPS, 0.1),
 }
 

@@ -44,11 +44,13 @@ async def _from_file(config: ClientConfig) -> dict[str, Any]:
     from ofediq.federation.network.session import Session
     from ofediq.federation.network.sources import Feeder, Replay, Rows
     from ofediq.federation.protocol.learner import Learner
+    from ofediq.federation.protocol.memory import MemoryFile
 
     choice = config.source
     path = str(choice.path)
     source = Replay(path) if choice.kind == "replay" else Rows(path, str(choice.target), choice.features)
-    learner = Learner(config.federation, config.name)
+    file = MemoryFile(Path(str(config.memory.path)), every=config.memory.every)
+    learner = Learner(config.federation, config.name, file=file)
     feeder = Feeder(learner, source)
 
     def feed() -> list[Any]:
@@ -68,7 +70,10 @@ def _from_lines(config: ClientConfig) -> dict[str, Any]:
     from ofediq.federation.network.client import Client
     from ofediq.federation.network.sources import read_lines
 
-    with Client(config.broker, config.federation, config.name, timeout=60.0) as member:
+    memory, every = config.memory.path, config.memory.every
+    with Client(
+        config.broker, config.federation, config.name, timeout=60.0, memory=memory, memory_every=every
+    ) as member:
         for x, y in read_lines(sys.stdin):
             typer.echo(json.dumps({"prediction": member.predict_one(x), "step": member.step}))
             if y is not None:

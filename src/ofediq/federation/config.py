@@ -201,6 +201,18 @@ class SourceChoice(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class MemoryChoice(Settings):
+    """`[memory]`: what outlives a client's process, for methods whose clients remember something."""
+
+    path: FilePath | None = setting(
+        None, "The file, relative to client.toml.", shown="NAME.memory.npz beside client.toml"
+    )
+    every: Annotated[int, limited(1, 10**9)] = setting(
+        1, "Write it at the end of every so many rounds: flash wears out."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClientConfig(Settings):
     """All of `client.toml`."""
 
@@ -208,16 +220,21 @@ class ClientConfig(Settings):
     federation: Name = setting(..., "The federation's name.")
     broker: Broker
     source: SourceChoice = field(default_factory=SourceChoice)
+    memory: MemoryChoice = field(default_factory=MemoryChoice)
 
     @classmethod
     def read(cls, path: str | Path) -> ClientConfig:
         """The configuration in a file; raises `InputError` with the table and key that is wrong."""
         path, content = Path(path), _load(path)
         source = from_table(SourceChoice, content.get("source", {}), "source")
+        memory = from_table(MemoryChoice, content.get("memory", {}), "memory")
+        top = _top(cls, content, ("broker", "source", "memory"))
+        memory = {"path": f"{top.get('name')}.memory.npz", **memory}
         return cls(
-            **_top(cls, content, ("broker", "source")),
+            **top,
             broker=_broker(path, content.get("broker", {})),
             source=SourceChoice(**_relative(path, source, "path")),
+            memory=MemoryChoice(**_relative(path, memory, "path")),
         )
 
 

@@ -61,12 +61,14 @@ class ClientRule:
         divides: whether updates are divided by the probability of sending, which makes their sum unbiased.
         idle: whether a client that does not send may be left out: nothing that it learnt or remembers is used.
         personal: whether it predicts with something else than the common model, see `experts`.
+        receipts: whether `settle` looks at `accepted`, so that a live client must be told whose updates counted.
     """
 
     moves: bool = True
     divides: bool = True
     idle: bool = True
     personal: bool = False
+    receipts: bool = False
 
     @property
     def plain(self) -> bool:

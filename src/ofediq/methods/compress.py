@@ -57,11 +57,13 @@ class Compressor(abc.ABC):
     Attributes:
         coding: how the codec writes a message: raw, packed or entropy.
         unbiased: whether the mean of what is decoded is the update, for every update.
+        head: bytes of `Encoded.head`.
         signal: name of the broadcast number that it rounds to, see `Down.scalars`; None for none.
     """
 
     coding: Coding
     unbiased: bool = True
+    head: int = HEADER_BYTES
     signal: str | None = None
 
     def check(self, dim: int) -> None:  # noqa: B027  # most work for every size
@@ -229,6 +231,7 @@ class KeepLargest(Compressor):
     keep: int
     coding = "raw"
     unbiased = False
+    head = 0
 
     def __post_init__(self) -> None:
         require_integer("keep", self.keep, 1)

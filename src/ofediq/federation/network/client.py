@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ from ofediq.federation.names import require_name
 from ofediq.federation.network.broker import Broker, BrokerError
 from ofediq.federation.network.session import Session
 from ofediq.federation.protocol.learner import Learner
+from ofediq.federation.protocol.memory import MemoryFile
 from ofediq.federation.protocol.messages import Publish
 from ofediq.models import Model
 
@@ -36,6 +38,8 @@ class Client:
         wait: seconds that `learn_one` waits for a round that still has room for the sample. 0 suits sensors, whose
             samples come when they come; a replay that must not skip a round gives more.
         timeout: seconds to wait for the federation's first model.
+        memory: file in which what the client remembers outlives its process, for methods that remember anything.
+        memory_every: write it at the end of every so many rounds.
     """
 
     def __init__(
@@ -46,10 +50,13 @@ class Client:
         model: Model | None = None,
         wait: float = 0.0,
         timeout: float = 30.0,
+        memory: str | Path | None = None,
+        memory_every: int = 1,
     ) -> None:
         require_name("federation", federation)
         require_name("name", name)
-        self.learner = Learner(federation, name, model)
+        file = None if memory is None else MemoryFile(Path(memory), every=memory_every)
+        self.learner = Learner(federation, name, model, file)
         self.wait = require_nonnegative("wait", wait)
         self.timeout = require_positive("timeout", timeout)
         self._broker = broker

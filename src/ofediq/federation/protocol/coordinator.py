@@ -29,6 +29,7 @@ from ofediq.federation.protocol.messages import (
     read_json,
     split_topic,
     write_json,
+    write_receipts,
 )
 from ofediq.federation.protocol.monitor import Monitor, Round
 from ofediq.federation.protocol.rules import Rules
@@ -114,6 +115,7 @@ class Coordinator:
         self._last_opened = -math.inf
         self._patience = math.inf  # until when the first round waits for `start_clients`
         self.step = 0
+        self._counted: tuple[int, ...] = ()  # whose updates counted in the last closed round
         self._state = first_state(method, np.asarray(built.initial(seed)))
         if saved is not None:
             self._resume(saved)
@@ -273,7 +275,9 @@ class Coordinator:
         method, address = self.method, Address(self.seed, said.step, self._numbers[name])
         sizes = method.client.sends(self.dim)
         vectors, bits = {}, 0
-        for part, encoded in read_body(said.body, sizes).items():
+        for part, encoded in read_body(
+            said.body, {name: method.compressor(name).head for name in sizes}
+        ).items():
             piece = method.compressor(part)
             signal = None if piece.signal is None else float(self._state.down.scalars[piece.signal])
             vectors[part] = piece.decode(encoded, sizes[part], address, signal)
@@ -318,6 +322,9 @@ class Coordinator:
         self._state, down_bits = server_round(self.method, self._state, totals, np.uint32(self.seed))
         for name in (one.due or set()) - one.heard:
             self._silent[name] = self._silent.get(name, 0) + 1
+        self._counted = tuple(sorted(self._numbers[name] for name in one.updates))
+        if self.method.client.receipts:
+            down_bits = down_bits + 8 * len(write_receipts(self._counted, one.clients))
         self.step, self._round = one.step, None
         self.monitor.record(self._record(one, float(totals.bits), float(down_bits), now))
         self._reports.clear()
@@ -378,6 +385,7 @@ class Coordinator:
             step=self.step,
             state={"state": self._state},
             numbers=dict(self._numbers),
+            counted=self._counted,
             norms=tuple(self._guard.norms),
             record=self.monitor.export(),
         )
@@ -393,6 +401,7 @@ class Coordinator:
         saved.require_same(self._identity())
         self.epoch = max(self.epoch, saved.epoch + 1)
         self.step, self._state = saved.step, saved.restore(self._state)
+        self._counted = tuple(saved.counted)
         roster, self._numbers = self._numbers, dict(saved.numbers)  # numbers never change
         for name in roster:
             self._numbers.setdefault(name, len(self._numbers))
@@ -402,7 +411,8 @@ class Coordinator:
     def _model(self) -> Publish:
         one = self._round
         step, clients = (self.step, len(self._numbers)) if one is None else (one.step, one.clients)
-        message = ModelMessage(self.epoch, step, clients, self._state.down, final=one is None)
+        counted = self._counted if self.method.client.receipts else None
+        message = ModelMessage(self.epoch, step, clients, self._state.down, one is None, counted)
         return self._publish("model", message.encode(), retain=True)
 
     def _publish(self, kind: str, payload: bytes, retain: bool = False) -> Publish:

@@ -6,6 +6,8 @@ local step each, and then sends or not. It predicts before it learns, always wit
 
 from __future__ import annotations
 
+import json
+import logging
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.errors import InputError
+from ofediq.federation.protocol.memory import Memory, MemoryFile
 from ofediq.federation.protocol.messages import (
     ModelMessage,
     Publish,
@@ -30,6 +33,8 @@ from ofediq.randomness import Address
 
 Vector = npt.NDArray[np.float32]
 
+log = logging.getLogger("ofediq.federation")
+
 REMEMBERED = 256
 """Predictions whose label has not come yet; the oldest are forgotten."""
 
@@ -43,6 +48,7 @@ class _Open:
     number: int
     opened: ModelMessage
     window: Window  # a batch of one
+    memory: Any  # as it was when the round opened
     taken: int = 0  # steps done
     said: bytes | None = None  # what it sent; the same bytes again if the server asks again
 
@@ -54,11 +60,14 @@ class Learner:
         federation: the federation's name, first part of all topics.
         name: the client's own.
         model: for models that are not built in; every client and the server must use the same.
+        file: where its memory outlives the process; None to keep it here alone.
 
     Feed it what arrives (`receive`) and the samples (`predict`, `learn`); publish what it returns.
     """
 
-    def __init__(self, federation: str, name: str, model: Model | None = None) -> None:
+    def __init__(
+        self, federation: str, name: str, model: Model | None = None, file: MemoryFile | None = None
+    ) -> None:
         self.federation = federation
         self.name = name
         self.task: Task | None = None
@@ -67,7 +76,8 @@ class Learner:
         self.sent = 0
         self.samples = 0
         self._open: _Open | None = None
-        self._memory: Any = None  # of the method; None before the first model
+        self._memory: Memory | None = None  # None before the first model
+        self._file = file
         self._took_part = False
         self._waiting: bytes | None = None  # a model that came before the task or the number
         self._report = Report()
@@ -113,6 +123,11 @@ class Learner:
         """The common model."""
         return np.asarray(self._opened().opened.down.model)
 
+    @property
+    def memory(self) -> Any:
+        """What the method remembers, as far as the server has said what counted."""
+        return () if self._memory is None else self._memory.lost
+
     def receive(self, kind: str, payload: bytes) -> list[Publish]:
         """A message of the server: `task`, `welcome` or `model`. Raises `WireError` if it is not understood."""
         if kind == "task":
@@ -152,7 +167,7 @@ class Learner:
             lambda at: np.asarray(one.model.client_gradients(at, sample, label)),
             np.ones(1, bool),
             one.opened.down,
-            self._memory,
+            one.memory,
         )
         return True, self._advance(one)
 
@@ -184,7 +199,11 @@ class Learner:
         payload, self._waiting = self._waiting, None
         method = self.task.method
         opened = ModelMessage.decode(
-            payload, self.task.dim, tuple(method.server.vectors), tuple(method.server.scalars)
+            payload,
+            self.task.dim,
+            tuple(method.server.vectors),
+            tuple(method.server.scalars),
+            method.client.receipts,
         )
         one = self._open
         if one is not None:
@@ -193,12 +212,35 @@ class Learner:
             if opened.step == one.opened.step and not opened.final:  # asked again, maybe after a restart
                 one.opened = opened
                 return [] if one.said is None else [self._topic(one.said)]
-        if self._memory is None:
-            self._memory = rounds.first_memory(method, opened.down.model, 1)
-        window = rounds.open_window(method, opened.down, self._memory, 1)
-        self._open = _Open(self.task, self.model, self.number, opened, window)
+        memory = self._recall(self.task, self.number, opened)
+        window = rounds.open_window(method, opened.down, memory, 1)
+        one = self._open = _Open(self.task, self.model, self.number, opened, window, memory)
         self._took_part |= not opened.final
-        return []
+        if opened.final or self._memory is None or self._memory.step != opened.step:
+            return []
+        # It closed this very window before it was restarted: what it said then holds.
+        one.taken = method.period
+        one.said = self._memory.said or None
+        return [] if one.said is None else [self._topic(one.said)]
+
+    def _recall(self, task: Task, number: int, opened: ModelMessage) -> Any:
+        """What it remembers when a round opens: the receipt tells whether its last update counted."""
+        first = Memory.first(rounds.first_memory(task.method, opened.down.model, 1))
+        memory = self._memory
+        if memory is None:
+            memory = first if self._file is None else self._file.read(first, self._identity(task))
+        if memory.step > opened.step:
+            if not memory.empty:
+                log.warning("client %s: its memory is of another run, it starts clean", self.name)
+            memory = first
+        before = opened.step if opened.final else opened.step - task.method.period
+        if memory.step <= before:
+            memory = memory.told(memory.step == before and number in (opened.counted or ()))
+        self._memory = memory
+        return memory.lost
+
+    def _identity(self, task: Task) -> dict[str, Any]:
+        return {"federation": self.federation, "name": self.name, "task": json.loads(task.encode())}
 
     def _opened(self) -> _Open:
         if self._open is None:
@@ -210,21 +252,22 @@ class Learner:
         one.taken += 1
         if one.taken < one.task.method.period:
             return []
-        body = self._close(one)
-        if not body and not one.task.passes:
-            return []
-        said = self._publish(one.opened.step, body)
+        body, lost, counted = self._close(one)
+        said = [self._publish(one.opened.step, body)] if body or one.task.passes else []
         self.sent += bool(body)
-        one.said = said.payload
-        return [said]
+        one.said = said[0].payload if said else None
+        self._memory = Memory(lost, counted, one.opened.step, one.said or b"")
+        if self._file is not None:  # before anything is sent
+            self._file.write(self._memory, self._identity(one.task))
+        return said
 
-    def _close(self, one: _Open) -> bytes:
-        """The bytes of this round's messages, empty if the draw says no; what it remembers moves on."""
+    def _close(self, one: _Open) -> tuple[bytes, Any, Any]:
+        """This round's messages, empty if the draw says no; its memories if they are lost, and if they count."""
         method, down, step = one.task.method, one.opened.down, one.opened.step
         if one.number >= one.opened.clients:  # it joined after this round was opened
-            return b""
+            return b"", one.memory, one.memory
         batch = Address(one.task.seed, step, np.array([one.number]))
-        decision = rounds.decide(method, one.window, down, self._memory, batch, one.opened.clients)
+        decision = rounds.decide(method, one.window, down, one.memory, batch, one.opened.clients)
         sends = bool(decision.sends[0])
         address, messages, decoded = Address(one.task.seed, step, one.number), {}, {}
         for name, rows in decision.wanted.items():
@@ -234,10 +277,14 @@ class Learner:
                 signal = None if piece.signal is None else float(down.scalars[piece.signal])
                 messages[name] = piece.encode(rows[0], address, signal)
                 decoded[name] = piece.decode(messages[name], rows.shape[-1], address, signal)[None]
+        if not sends and method.client.idle:
+            return b"", one.memory, one.memory
         outcome = Outcome(decision.wanted, decoded, decision.sends)
-        if sends or not method.client.idle:
-            self._memory = rounds.settle(method, self._memory, one.window, outcome, down)
-        return write_body(messages) if sends else b""
+        lost = counted = rounds.settle(method, one.memory, one.window, outcome, down)
+        if sends and method.client.receipts:
+            nothing = outcome._replace(accepted=np.zeros(1, bool))
+            lost = rounds.settle(method, one.memory, one.window, nothing, down)
+        return write_body(messages) if sends else b"", lost, counted
 
     def _judge(self, sample: Vector, label: npt.NDArray[Any]) -> None:
         """Count the prediction for a sample whose label is known now."""

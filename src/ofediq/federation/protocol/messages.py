@@ -14,18 +14,17 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ofediq.codec import HEADER_BYTES
 from ofediq.errors import InputError, WireError
 from ofediq.methods.client import Down
 from ofediq.methods.compress import Encoded
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Version of everything in this module; both sides refuse another one."""
 
 _MAGIC = b"OM"
@@ -58,6 +57,8 @@ class ModelMessage:
         clients: K.
         down: the model and what goes with it.
         final: whether learning is over: the model is there to predict with.
+        counted: numbers of the clients whose updates counted in the round before, ascending; None for methods whose
+            clients need no such receipt.
     """
 
     epoch: int
@@ -65,9 +66,10 @@ class ModelMessage:
     clients: int
     down: Down
     final: bool = False
+    counted: tuple[int, ...] | None = None
 
     def encode(self) -> bytes:
-        """24 bytes, the numbers beside the model in the order of their names, then the model and other vectors.
+        """24 bytes, the numbers beside the model in the order of their names, the model and other vectors, receipts.
 
         >>> one = ModelMessage(7, 3, 20, Down(np.array([0.5, -1.0], np.float32), {}, {"z": np.float32(2)}))
         >>> len(one.encode()), ModelMessage.decode(one.encode(), 2, (), ("z",)).step
@@ -78,13 +80,19 @@ class ModelMessage:
         vectors = [self.down.vectors[name] for name in sorted(self.down.vectors)]
         parts = [np.asarray(numbers, "<f4"), np.asarray(self.down.model, "<f4")]
         parts += [np.asarray(vector, "<f4") for vector in vectors]
-        return head + b"".join(part.tobytes() for part in parts)
+        receipts = b"" if self.counted is None else write_receipts(self.counted, self.clients)
+        return head + b"".join(part.tobytes() for part in parts) + receipts
 
     @classmethod
     def decode(
-        cls, data: bytes, dim: int, vectors: tuple[str, ...] = (), scalars: tuple[str, ...] = ()
+        cls,
+        data: bytes,
+        dim: int,
+        vectors: tuple[str, ...] = (),
+        scalars: tuple[str, ...] = (),
+        receipts: bool = False,
     ) -> ModelMessage:
-        """The message in `data`, which holds vectors and numbers of these names; or `WireError`."""
+        """The message in `data`, which holds vectors and numbers of these names, maybe receipts; or `WireError`."""
         if len(data) < _MODEL.size:
             raise WireError(f"model: {len(data)} bytes are less than the header's {_MODEL.size}")
         magic, version, flags, epoch, step, clients = _MODEL.unpack_from(data)
@@ -93,15 +101,53 @@ class ModelMessage:
         if version != PROTOCOL:
             raise WireError(f"model: protocol {version}, this client speaks {PROTOCOL}")
         count = len(scalars) + dim * (1 + len(vectors))
-        if len(data) != _MODEL.size + 4 * count:
+        end = _MODEL.size + 4 * count
+        if len(data) < end or (len(data) > end and not receipts):
             raise WireError(f"model: {len(data) - _MODEL.size} bytes where {4 * count} belong")
-        values = np.frombuffer(data, "<f4", offset=_MODEL.size).astype(np.float32)
+        values = np.frombuffer(data, "<f4", count, _MODEL.size).astype(np.float32)
         if clients < 1 or np.isnan(values).any() or not np.isfinite(values[len(scalars) :]).all():
             raise WireError("model: number of clients or a value out of range")
         numbers = dict(zip(sorted(scalars), values, strict=False))
         rows = values[len(scalars) :].reshape(-1, dim)
         down = Down(rows[0], dict(zip(sorted(vectors), rows[1:], strict=True)), numbers)
-        return cls(epoch, step, clients, down, bool(flags & 1))
+        counted = read_receipts(data[end:], clients) if receipts else None
+        return cls(epoch, step, clients, down, bool(flags & 1), counted)
+
+
+def write_receipts(counted: Sequence[int], clients: int) -> bytes:
+    """Whose updates counted, of K = `clients`: a byte, then K bits or a list of numbers, whichever is shorter.
+
+    >>> len(write_receipts([3], 1000)), len(write_receipts(range(1000), 1000))
+    (3, 126)
+    """
+    numbers = np.asarray(counted, _number_type(clients))
+    if numbers.nbytes <= (clients + 7) // 8:
+        return b"\0" + numbers.tobytes()
+    bits = np.zeros(clients, bool)
+    bits[numbers] = True
+    return b"\1" + np.packbits(bits, bitorder="little").tobytes()
+
+
+def read_receipts(data: bytes, clients: int) -> tuple[int, ...]:
+    """The inverse of `write_receipts`, or `WireError`.
+
+    >>> read_receipts(write_receipts([0, 7, 8], 9), 9)
+    (0, 7, 8)
+    """
+    kind, rest = data[:1], data[1:]
+    if kind == b"\0" and len(rest) % _number_type(clients).itemsize == 0:
+        numbers = np.frombuffer(rest, _number_type(clients)).astype(np.int64)
+    elif kind == b"\1" and len(rest) == (clients + 7) // 8:
+        numbers = np.flatnonzero(np.unpackbits(np.frombuffer(rest, np.uint8), bitorder="little"))
+    else:
+        raise WireError("model: its receipts are not understood")
+    if (np.diff(numbers) <= 0).any() or (numbers >= clients).any():
+        raise WireError("model: its receipts are out of order or range")
+    return tuple(numbers.tolist())
+
+
+def _number_type(clients: int) -> np.dtype[np.unsignedinteger[Any]]:
+    return np.dtype("<u2" if clients <= 2**16 else "<u4")
 
 
 @dataclass(frozen=True)
@@ -170,9 +216,9 @@ def write_body(messages: Mapping[str, Encoded]) -> bytes:
     return b"".join(_LENGTH.pack(len(frame)) + frame for frame in frames)
 
 
-def read_body(body: bytes, names: Iterable[str]) -> dict[str, Encoded]:
-    """The inverse of `write_body`, or `WireError`."""
-    wanted, frames = sorted(names), []
+def read_body(body: bytes, heads: Mapping[str, int]) -> dict[str, Encoded]:
+    """The inverse of `write_body` for messages of these names and lengths of heads, or `WireError`."""
+    wanted, frames = sorted(heads), []
     if len(wanted) == 1:
         frames = [body]
     while body and len(wanted) > 1:
@@ -182,7 +228,7 @@ def read_body(body: bytes, names: Iterable[str]) -> dict[str, Encoded]:
     if len(frames) != len(wanted):
         raise WireError(f"update: {len(frames)} messages where {len(wanted)} belong")
     return {
-        name: Encoded(frame[HEADER_BYTES:], frame[:HEADER_BYTES])
+        name: Encoded(frame[heads[name] :], frame[: heads[name]])
         for name, frame in zip(wanted, frames, strict=True)
     }
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ofediq.storage import Format, Stored, leaves
 
-_STATE = Format("checkpoint of the server", 2)
+_STATE = Format("checkpoint of the server", 3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +22,7 @@ class ServerState:
         step: t of the last closed round.
         state: the round's after it (model, server rule, what the clients know), or its arrays by their paths.
         numbers: the clients' numbers by name.
+        counted: numbers of the clients whose updates counted in that round.
         norms: of recent updates, for clipping.
         record: the monitor's counts.
     """
@@ -31,6 +32,7 @@ class ServerState:
     step: int
     state: Mapping[str, Any]
     numbers: Mapping[str, int]
+    counted: Sequence[int]
     norms: Sequence[float]
     record: Mapping[str, Any]
 
@@ -40,6 +42,7 @@ class ServerState:
             "epoch": self.epoch,
             "step": self.step,
             "numbers": dict(self.numbers),
+            "counted": list(self.counted),
             "norms": self.norms,
             "record": self.record,
         }

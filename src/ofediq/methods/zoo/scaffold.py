@@ -28,6 +28,7 @@ class Controlled(ClientRule):
     step_size: float
     period: int
     divides = False
+    receipts = True
 
     def __post_init__(self) -> None:
         require_positive("step_size", self.step_size)

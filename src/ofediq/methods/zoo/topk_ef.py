@@ -25,6 +25,7 @@ class ErrorFeedback(ClientRule):
 
     moves = False
     divides = False
+    receipts = True
     idle = False  # who does not send keeps its update for later
 
     def memory(self, params: Array) -> dict[str, Array]:

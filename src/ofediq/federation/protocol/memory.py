@@ -1,0 +1,97 @@
+"""What a client remembers between rounds, and the file that outlives its process.
+
+At the end of a window the client knows both of its possible memories: the one for an update that counted, and the
+one for an update that was lost. It keeps both, and the receipt in the next broadcast says which one holds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ofediq.errors import CheckpointError, require_integer
+from ofediq.storage import Format, leaves
+
+log = logging.getLogger("ofediq.federation")
+
+_FILE = Format("memory of a client", 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Memory:
+    """What a client remembers.
+
+    Attributes:
+        lost: if its update of the round `step` did not count, or if it sent none. Leaves are [1, ...].
+        counted: if it did.
+        step: t of the last window that it closed, 0 before the first.
+        said: what it sent then; empty if nothing.
+    """
+
+    lost: Any
+    counted: Any
+    step: int = 0
+    said: bytes = b""
+
+    @classmethod
+    def first(cls, value: Any) -> Memory:
+        """Before the first window."""
+        return cls(value, value)
+
+    @property
+    def empty(self) -> bool:
+        """Whether the method remembers nothing."""
+        return not leaves({"lost": self.lost})
+
+    def told(self, counted: bool) -> Memory:
+        """After the receipt, or without one: there is only what holds."""
+        holds = self.counted if counted else self.lost
+        return replace(self, lost=holds, counted=holds)
+
+
+class MemoryFile:
+    """Keeps a client's memory in a file that is replaced in one step.
+
+    Args:
+        path: the file.
+        every: write it at the end of every so many rounds: flash wears out. After a restart the client continues
+            from what was written last; with 1 nothing is lost.
+    """
+
+    def __init__(self, path: Path, *, every: int = 1) -> None:
+        self.path, self.every = path, require_integer("memory_every", every, 1)
+        self._rounds = 0
+        self._failed = False
+
+    def write(self, memory: Memory, identity: Mapping[str, Any]) -> None:
+        """Keep `memory`, if it is time; a disk that refuses is told once, and no reason to stop."""
+        self._rounds += 1
+        if memory.empty or self._rounds % self.every:
+            return
+        said = np.frombuffer(memory.said, np.uint8)
+        tree = {"lost": memory.lost, "counted": memory.counted, "said": said}
+        try:
+            _FILE.write(self.path, tree, identity=identity, meta={"step": memory.step})
+        except CheckpointError as error:
+            if not self._failed:
+                log.error("client: %s; it goes on without", error)
+            self._failed = True
+        else:
+            self._failed = False
+
+    def read(self, first: Memory, identity: Mapping[str, Any]) -> Memory:
+        """What the file holds, in the form of `first`; `first` itself, and a line in the log, if that is lost."""
+        if first.empty or not self.path.exists():
+            return first
+        try:
+            stored = _FILE.read(self.path, identity=identity)
+            lost, counted = stored.tree("lost", first.lost), stored.tree("counted", first.counted)
+            return Memory(lost, counted, int(stored.meta["step"]), stored.array("said").tobytes())
+        except (CheckpointError, KeyError, TypeError, ValueError) as error:
+            log.warning("client: its memory is lost, it starts clean: %s", error)
+            return first
