@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from benchmarks import table
 from ofediq.errors import OFedIQError
 from ofediq.methods import Compressor, grid, quantize, rotate
+from ofediq.methods.loudness import pack
 from ofediq.models import build
 from ofediq.randomness import Address
 from ofediq.streams import load
@@ -42,7 +43,7 @@ def compressors(updates: Updates) -> Iterator[tuple[str, Compressor, float | Non
         yield f"rotated, nearest, {bits} bits", rotate(bits, "nearest"), None
     typical = float(np.sqrt(np.mean(updates.astype(np.float64) ** 2)))
     for cells in (1, 4, 16, 64):
-        yield f"grid, z = {cells} rms", grid(), cells * typical
+        yield f"grid, z = {cells} rms", grid(), float(pack(np.float32(cells * typical)))
 
 
 def main() -> None:

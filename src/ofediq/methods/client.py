@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array
 from ofediq.errors import require_positive
+from ofediq.methods.loudness import length
 from ofediq.methods.mirror import Euclidean, MirrorMap
 from ofediq.methods.pieces import piece
 
@@ -115,9 +116,7 @@ class ClientRule:
 
     def offer(self, wanted: Mapping[str, Array], down: Down, memory: Any) -> Array:
         """How much it has to say, [n], for a participation that asks: the norm of the update."""
-        update = wanted["update"]
-        xp = namespace(update)
-        return xp.sqrt((update * update) @ xp.ones(update.shape[-1], np.float32))
+        return length(wanted["update"])
 
     def settle(self, memory: Any, window: Window, outcome: Outcome, down: Down) -> Any:
         """What it remembers after the window."""

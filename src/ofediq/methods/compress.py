@@ -28,12 +28,15 @@ from ofediq.codec import (
     signed_symbols,
     symbol_values,
 )
-from ofediq.errors import WireError, require_choice, require_integer
+from ofediq.errors import WireError, require_choice, require_integer, require_positive
+from ofediq.methods.loudness import best_spread, length, own_step
 from ofediq.methods.pieces import piece
 from ofediq.randomness import Address, Purpose, uniform
 from ofediq.theory import quantizer_variance
 
 Vector = npt.NDArray[np.float32]
+
+_TINY = 2  # parameters up to which 32 bits for each are less than 17 and a norm
 
 
 class Encoded(NamedTuple):
@@ -190,12 +193,20 @@ class Grid(Compressor):
     and a coordinate far below z costs almost nothing in the entropy code. Under a total number of bits, equal
     steps for all are what reverse water-filling asks for: bits go where the energy is, across clients and steps.
 
-    The (s, b) message with s = 2^15, b = 1 and norm s z carries it. An update with a coordinate beyond 2^15 steps
-    gets a coarser grid of its own: its norm is its largest coordinate.
+    The (s, b) message with s = 2^15, b = 1 and norm s z carries it. An update that is longer than the server can pay
+    for gets a coarser grid of its own (`loudness.own_step`), and one with a coordinate beyond 2^15 steps has that
+    coordinate as its norm. One or two parameters are sent as they are: that is shorter than a norm and symbols.
+
+    Attributes:
+        spread: norm of a sampled update in grid steps, as in `NormProportional`.
     """
 
+    spread: float = best_spread()
     coding = "entropy"
     signal = "grid_step"
+
+    def __post_init__(self) -> None:
+        require_positive("spread", self.spread)
 
     def formula_bits(self, dim: int) -> float:
         """NaN: the paper's formula knows no such message; its bits are counted as they are on the wire."""
@@ -205,8 +216,11 @@ class Grid(Compressor):
         """Updates on the grid; the bits are the ideal length of the entropy code."""
         xp = namespace(updates)
         dim = updates.shape[1]
+        if dim <= _TINY:
+            return Identity().apply(updates, address)
         key = rows_of(address).key(Purpose.ROUND)
-        norms = xp.maximum(np.float32(MAX_LEVELS) * signal, abs(updates).max(-1))[:, None]
+        steps = own_step(length(updates), signal, self.spread)
+        norms = xp.maximum(np.float32(MAX_LEVELS) * steps, abs(updates).max(-1))[:, None]
         rows = updates[:, None, :]
         draws = uniform(key, xp.arange(dim, dtype=np.uint32))[:, None, :]
         symbols = signed_symbols(rows, norms[..., None], draws, MAX_LEVELS)
@@ -215,12 +229,20 @@ class Grid(Compressor):
 
     def message(self, update: Vector, address: Address, signal: float | None = None) -> Message:
         """A message with one norm, s z or the largest coordinate."""
-        top = max(np.float32(MAX_LEVELS) * np.float32(signal), np.abs(update).max())
+        if update.size <= _TINY:
+            return Identity().message(update, address)
+        step = own_step(length(update), np.float32(signal), self.spread)
+        top = max(np.float32(MAX_LEVELS) * step, np.abs(update).max())
         norm = np.full((1, 1), top, np.float32)
         key = address.key(Purpose.ROUND)
         draws = uniform(key, np.arange(update.size, dtype=np.uint32))
         symbols = signed_symbols(update[None], norm, draws[None], MAX_LEVELS)[0]
         return Message(update.size, MAX_LEVELS, 1, symbols, norm[0], step=address.step, client=address.client)
+
+    def encode(self, update: Vector, address: Address, signal: float | None = None) -> Encoded:
+        """The message of one client in bytes."""
+        small = update.size <= _TINY
+        return Identity().encode(update, address) if small else super().encode(update, address, signal)
 
 
 @piece
@@ -311,13 +333,13 @@ def quantize(levels: int, blocks: int, coding: Coding = "packed") -> Quantize:
     return Quantize(levels, blocks, coding)
 
 
-def grid() -> Grid:
-    """Round to the common grid whose step the server broadcasts.
+def grid(spread: float | None = None) -> Grid:
+    """Round to the common grid whose step the server broadcasts; `spread` as in `norm_proportional`.
 
-    >>> sent, bits = grid().apply(
-    ...     np.array([[0.5, -4.0]], np.float32), Address(0, 1, np.array([0])), np.float32(2.0)
-    ... )
+    >>> from ofediq.methods.loudness import pack
+    >>> update, address = np.array([[0.5, -4.0]], np.float32), Address(0, 1, np.array([0]))
+    >>> sent, bits = grid().apply(update, address, pack(2.0))
     >>> float(sent[0, 1])
     -4.0
     """
-    return Grid()
+    return Grid() if spread is None else Grid(float(spread))

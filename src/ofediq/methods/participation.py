@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ofediq.arrays import Array, namespace
 from ofediq.errors import InputError, require, require_fraction, require_positive
+from ofediq.methods.loudness import loudness
 from ofediq.methods.pieces import piece
 from ofediq.randomness import Address, Purpose, stream_key, uniform, words
 
@@ -144,11 +145,12 @@ class NormProportional(Participation):
 
     Unbiased for any z, since z comes from earlier steps. Among all choices with the same expected number of
     senders, p_k proportional to ||u_k|| minimises sum ||u_k||^2 / p_k, the variance of the sum; an update that is
-    sent with p_k < 1 has norm spread z, whatever it was before. `floor` bounds the weight 1 / p_k.
+    sent with p_k < 1 has norm spread z, whatever it was before. No probability is
+    below `floor`, the smallest that draws can tell apart. `loudness` says what z limits besides.
     """
 
     spread: float
-    floor: float = 1e-4
+    floor: float = 2.0**-24
     foreseeable = False
     signal = "grid_step"
 
@@ -163,8 +165,8 @@ class NormProportional(Participation):
     def probabilities(self, norms: Array, signal: Array) -> Array:
         """p_k of clients whose updates have these norms; nothing to say means nothing is sent."""
         xp = namespace(norms)
-        wanted = xp.clip(norms / (np.float32(self.spread) * signal), np.float32(self.floor), np.float32(1))
-        return xp.where(norms > 0, wanted, np.float32(0))
+        loud = loudness(norms, signal, self.spread)
+        return xp.where(loud > 0, xp.clip(loud, np.float32(self.floor), np.float32(1)), np.float32(0))
 
     def active(self, seed: Array, step: Array, ids: Array, clients: int) -> Array:
         """Not known beforehand."""
@@ -178,10 +180,11 @@ class NormProportional(Participation):
         return uniform(address.key(Purpose.PARTICIPATE), np.zeros(1, np.uint32)) < rates, rates
 
 
-def norm_proportional(spread: float, floor: float = 1e-4) -> NormProportional:
+def norm_proportional(spread: float, floor: float = 2.0**-24) -> NormProportional:
     """Send with probability ||u|| / (`spread` z), between `floor` and 1; z is the server's signal.
 
-    >>> norm_proportional(spread=10.0).probabilities(np.array([0.0, 1.0, 50.0], np.float32), np.float32(1.0))
+    >>> from ofediq.methods.loudness import pack
+    >>> norm_proportional(spread=10.0).probabilities(np.array([0.0, 1.0, 50.0], np.float32), pack(1.0))
     array([0. , 0.1, 1. ], dtype=float32)
     """
     return NormProportional(float(spread), float(floor))

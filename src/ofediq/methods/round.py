@@ -49,12 +49,19 @@ class Decision(NamedTuple):
     sends: Array  # [n]
 
 
-def first_state(method: Method, params: Array) -> RoundState:
-    """Before the first window; the clients know the first model."""
+def first_state(method: Method, params: Array, clients: int) -> RoundState:
+    """Before the first window of `clients` clients, who know the first model."""
     params = method.server.start(params)
-    state = method.server.init(params)
+    state = method.server.begin(params, clients, method.period)
     vectors, scalars = method.server.say(params, state)
     return RoundState(params, state, Down(params, vectors, scalars))
+
+
+def regroup(method: Method, state: RoundState, clients: int) -> RoundState:
+    """The federation before a round of `clients` clients, where their number changes between rounds."""
+    server = method.server.regroup(state.params, clients, state.server)
+    vectors, scalars = method.server.say(state.params, server)
+    return state._replace(server=server, down=state.down._replace(vectors=vectors, scalars=scalars))
 
 
 def first_memory(method: Method, params: Array, clients: int) -> Any:

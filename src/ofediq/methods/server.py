@@ -56,6 +56,14 @@ class ServerRule(abc.ABC):
         """The state before the first update: arrays in tuples, named tuples or dicts."""
         return ()
 
+    def begin(self, params: Array, clients: int, period: int) -> Any:
+        """As `init`, for rules that want to know how many clients there are, and how long their windows."""
+        return self.init(params)
+
+    def regroup(self, params: Array, clients: int, state: Any) -> Any:
+        """The state before a round of `clients` clients, where their number changes between rounds."""
+        return state
+
     @abc.abstractmethod
     def apply(self, params: Array, total: Array, clients: int, state: Any) -> tuple[Array, Any]:
         """The next model and state."""

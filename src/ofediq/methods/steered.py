@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ofediq.arrays import Array, float32
+from ofediq.arrays import Array
+from ofediq.methods.loudness import pack
 from ofediq.methods.pieces import piece
 from ofediq.methods.server import ServerRule, Totals
 from ofediq.methods.steering import Budget
@@ -29,7 +30,7 @@ class Fixed(NamedTuple):
 @piece
 @dataclass(frozen=True)
 class Still:
-    """A price that never moves, for comparisons in which two runs must see the same one.
+    """A grid that never changes, for comparisons in which two runs must see the same one; nobody is too loud.
 
     Attributes:
         value: z.
@@ -37,11 +38,15 @@ class Still:
 
     value: float
 
-    def init(self, *_: Any) -> Fixed:
+    def init(self, *_: Any, **__: Any) -> Fixed:
         """z."""
-        return Fixed(np.float32(self.value))
+        return Fixed(pack(np.float32(self.value)))
 
     def next(self, signal: Fixed, *_: Any, **__: Any) -> Fixed:
+        """The same z."""
+        return signal
+
+    def regroup(self, signal: Fixed, *_: Any) -> Fixed:
         """The same z."""
         return signal
 
@@ -70,8 +75,18 @@ class Steered(ServerRule):
         return self.inner.start(params)
 
     def init(self, params: Array) -> SteeredState:
+        """Both states before the first round of one client."""
+        return self.begin(params, 1, 1)
+
+    def begin(self, params: Array, clients: int, period: int) -> SteeredState:
         """Both states before the first round."""
-        return SteeredState(self.inner.init(params), self.budget.init())
+        inner = self.inner.begin(params, clients, period)
+        return SteeredState(inner, self.budget.init(params.shape[-1], clients, period))
+
+    def regroup(self, params: Array, clients: int, state: Any) -> Any:
+        """The budget shared out among another number of clients."""
+        signal = self.budget.regroup(state.signal, params.shape[-1], clients)
+        return SteeredState(self.inner.regroup(params, clients, state.inner), signal)
 
     def apply(self, params: Array, total: Array, clients: int, state: Any) -> tuple[Array, Any]:
         """The wrapped rule alone: no bits are known here."""
@@ -81,7 +96,15 @@ class Steered(ServerRule):
     def close(self, params: Array, totals: Totals, period: int, state: Any) -> tuple[Array, Any]:
         """The wrapped rule on what arrived, then the next z."""
         params, inner = self.inner.close(params, totals, period, state.inner)
-        signal = self.budget.next(state.signal, float32(totals.bits), float32(totals.step), period)
+        signal = self.budget.next(
+            state.signal,
+            total=totals.vectors["update"],
+            bits=totals.bits,
+            senders=totals.senders,
+            clients=totals.clients,
+            step=totals.step,
+            period=period,
+        )
         return params, SteeredState(inner, signal)
 
     def around(self, rule: ServerRule) -> ServerRule:

@@ -1,8 +1,8 @@
-"""Spending a bit budget where it matters: one number z_t that the server broadcasts with the model.
+"""Spending a bit budget where it matters: one number that the server broadcasts with the model.
 
-Clients with large updates send more often and more finely; one common number sets the price for all of them. The
-server watches how many bits arrive and moves z_t so that the run meets its budget. It costs 32 bits of downlink
-per broadcast and no uplink.
+Clients with large updates send more often and more finely; a common step of the grid, z, sets the price for all of
+them. The server watches how many bits arrive and moves z so that the run meets its budget. It costs 32 bits of
+downlink per broadcast and no uplink. What the number says to clients is in `loudness`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,32 @@ import numpy as np
 
 from ofediq.arrays import Array, namespace
 from ofediq.errors import require, require_integer, require_positive
+from ofediq.methods.compress import Compressor
+from ofediq.methods.loudness import UNKNOWN, best_spread, length, message_bits, pack, reach_for, unpack
 from ofediq.methods.pieces import piece
+
+_WINDOW = 1000  # steps over which an endless run makes up for what it did not spend
+_GAIN = 0.7  # of the whole correction in one step: what arrives is random
+_FASTEST = 16.0  # largest factor that z moves by in one step
+_LOST = 12.0  # expected messages that fail to come before the scale counts as lost: by chance once in e^12
+_TELLING = 2.0**10  # louder messages reach the largest symbol: their size says nothing of the update's shape
+_PATIENCE = 8  # steps at least over which a credit or a debt is made up for
+_LEAST, _MOST = 2.0**-110, 2.0**100  # between them lies every step of a grid
 
 
 class Signal(NamedTuple):
     """What the server keeps about the budget."""
 
-    value: Array  # z_t
-    spent: Array  # bits so far, as a share of the whole budget
-    recent: Array  # smoothed bits per step, as a share of the whole budget
+    value: Array  # what it broadcasts: z and the largest loudness, see `loudness.pack`
+    step: Array  # z in full, or UNKNOWN
+    clients: Array  # K, who share
+    wanted: Array  # the bits that they should spend, and
+    purse: Array  # those that they may spend at most
+    ahead: Array  # bits spent beyond what an even run would have spent, in mean steps
+    usual: Array  # mean of the updates' sizes so far, and
+    recent: Array  # of the last third: how fast they shrink
+    quiet: Array  # messages that were expected since the last one arrived
+    density: Array  # of the updates, as seen when all were equally loud, see `message_bits`
 
 
 @piece
@@ -30,59 +47,259 @@ class Signal(NamedTuple):
 class Budget:
     """Meet `bits_per_step` uplink bits on average over `steps` steps.
 
-    By step t the run should have spent the share (t / T)^(1 - a) of its budget. With a = 0 every step gets the
-    same; with a > 0 early steps get more, when gradients are large and every bit teaches more. Minimising the sum
-    of all variances under one total budget asks for a constant z; gradients shrink as learning goes on, so a
-    constant z spends like this, and a = 1/2 follows it closely without knowing the future.
+    Minimising the sum of all variances under one total budget asks for a constant z, so the bits follow the size of
+    the updates: if those shrink like t^-a, the budget left at step t is shared out like t^-a over the steps to come.
+    a is read off the updates themselves, between 0 (every step gets the same) and `front`; the first step is planned
+    with `front`, because early gradients are large. What could not be spent is spread over the rest of the run in the
+    same way. After T the run goes on with `bits_per_step`.
 
-    z moves by the ratio of what was spent lately to what should be spent next, at most by `agility` per step.
+    In the first round no scale is known: all clients are equally loud, as loud as the first step's share pays for.
+    What arrives gives the first z. From then on z follows the bits: up when too many arrived, down when too few,
+    through the cost of a message (`message_bits`), because halving the step of a fine grid costs one bit per
+    coordinate but halving that of a coarse one doubles the bits. If no message comes where a dozen should have, the
+    scale is lost, and all clients become equally loud again.
+
+    No client may be louder than what the budget pays for if all were that loud: four times what is due, or an
+    eighth of the whole budget if that is more. So a step in which all updates explode, or a thousand clients come
+    back at once, costs at most that.
 
     Attributes:
         bits_per_step: mean uplink bits per step, all clients together.
-        steps: T, the horizon.
-        front: a in [0, 1).
-        first: z_1.
-        agility: largest factor that z moves by in one step.
+        steps: T, the horizon; None for a run without end.
+        front: the largest a, in [0, 1): how much the budget may lean towards early steps.
+        spread: norm of a sampled update in grid steps, as in `NormProportional`.
+        extra_bits: what a message costs beside its payload; counted against the budget.
+        message: the compressor, if it is not the grid: one whose messages all have about the size of its formula.
     """
 
     bits_per_step: float
-    steps: int
+    steps: int | None = None
     front: float = 0.5
-    first: float = 1.0
-    agility: float = 4.0
+    spread: float = best_spread()
+    extra_bits: float = 0.0
+    message: Compressor | None = None
 
-    def init(self) -> Signal:
-        """Before the first step."""
-        return Signal(np.float32(self.first), np.float32(0), np.float32(0))
+    def __post_init__(self) -> None:
+        require_positive("bits_per_step", self.bits_per_step)
+        if self.steps is not None:
+            require_integer("steps", self.steps, 1)
+        require(0 <= self.front < 1, "front", "must lie in [0, 1)", self.front)
+        require_positive("spread", self.spread)
+        require(self.extra_bits >= 0, "extra_bits", "must be >= 0", self.extra_bits)
 
-    def next(self, signal: Signal, bits: Array, step: Array, period: int = 1) -> Signal:
-        """After a transmission at `step` (from 1) that cost `bits`."""
-        xp = namespace(bits)
-        share = bits / np.float32(self.bits_per_step * self.steps)
-        spent = signal.spent + share
-        now, after = self._due(step), self._due(step + period)
-        planned = after - now
-        wanted = xp.maximum(planned + (now - spent) / np.float32(10), planned / np.float32(4))
-        recent = xp.where(signal.recent > 0, (signal.recent + share) / np.float32(2), share)
-        ratio = xp.clip(recent / wanted, np.float32(1 / self.agility), np.float32(self.agility))
-        value = xp.where(spent >= 1, np.float32(np.inf), signal.value * ratio)
-        return Signal(value, spent, recent / ratio)
+    def init(self, dim: int, clients: int, period: int = 1) -> Signal:
+        """Before the first round of `clients` clients with `dim` parameters each."""
+        one, zero = np.float32(1), np.float32(0)
+        due = np.float32(self.bits_per_step) * self._nominal(zero, period, np.float32(self.front))[0]
+        shared = np.float32(max(1, clients))
+        value = pack(np.float32(UNKNOWN), self._loudness(due / shared, dim, one))
+        return Signal(value, np.float32(UNKNOWN), shared, due, due, zero, one, one, zero, one)
 
-    def _due(self, step: Array) -> Array:
-        """Share of the budget to be spent by the end of `step`."""
-        progress = step / np.float32(self.steps)
-        return progress ** np.float32(1 - self.front)
+    def regroup(self, signal: Signal, dim: int, clients: int) -> Signal:
+        """The signal for `clients` clients: what is due is shared out anew if there were more or fewer."""
+        shared = np.float32(max(1, clients))
+        if signal.clients == shared:
+            return signal
+        before, after = (
+            self._loudness(signal.wanted / one, dim, signal.density) for one in (signal.clients, shared)
+        )
+        known = signal.step > np.float32(UNKNOWN)
+        step = np.float32(np.clip(signal.step * before / after, _LEAST, _MOST) if known else UNKNOWN)
+        loudest = self._loudness(signal.purse / shared, dim, signal.density)
+        return signal._replace(value=pack(step, loudest), step=step, clients=shared)
+
+    def next(
+        self,
+        signal: Signal,
+        *,
+        total: Array,
+        bits: Array,
+        senders: Array,
+        clients: Array,
+        step: Array,
+        period: int = 1,
+    ) -> Signal:
+        """After the round at `step` (from 1).
+
+        Args:
+            signal: before it.
+            total: [dim] the sum of what arrived.
+            bits: of the payloads.
+            senders: how many sent.
+            clients: K, how many could have.
+            step: t.
+            period: L.
+        """
+        xp = namespace(total)
+        bits, senders, clients, step = (
+            xp.asarray(one, dtype=np.float32) for one in (bits, senders, clients, step)
+        )
+        bits, clients = bits + np.float32(self.extra_bits) * senders, xp.maximum(clients, np.float32(1))
+        came = _Arrived(bits, senders, clients, length(total), total.shape[-1])
+        unknown = signal.step <= np.float32(UNKNOWN)
+        density = xp.where(unknown & (senders > 0), self._density(signal, came), signal.density)
+        got = self._loudness(bits / clients, came.dim, density)
+        usual, recent = _sizes(signal, got * signal.step, step / np.float32(period), unknown)
+        ahead = signal.ahead + bits / np.float32(self.bits_per_step) - np.float32(period)
+        ahead = xp.maximum(ahead, -self._most_credit(step))
+        wanted = self._plan(ahead, recent / usual, step, period)
+
+        aim = self._loudness(wanted / clients, came.dim, density)
+        expected = self._loudness(signal.wanted / clients, came.dim, density)
+        surprise = (got - expected) / (
+            expected + 1 / clients
+        )  # in units of what was expected, or of a message
+        followed = self._next_step(signal, came, _factor(surprise, expected / aim))
+        moved = xp.where(unknown, self._first_step(signal, came, aim), followed)
+        quiet = xp.where(senders > 0, 0, signal.quiet + xp.minimum(aim * clients, 4)).astype(np.float32)
+        lost = (quiet > np.float32(_LOST)) | (unknown & ~(came.size > 0))
+        value = xp.where(lost, np.float32(UNKNOWN), xp.clip(moved, np.float32(_LEAST), np.float32(_MOST)))
+        purse = xp.where(
+            unknown | (surprise > 1), 2 * wanted, self._purse(wanted)
+        )  # doubt costs twice at most
+        purse = xp.where(lost, wanted, purse)
+        loudest = self._loudness(purse / clients, came.dim, density)
+        return Signal(
+            pack(value, loudest), value, clients, wanted, purse, ahead, usual, recent, quiet, density
+        )
+
+    # What is due ------------------------------------------------------------------------------------------------
+
+    def _nominal(self, step: Array, period: int, lean: Array) -> tuple[Array, Array]:
+        """What the round after `step` gets of an even run's rest, in mean steps, and its share w of that rest.
+
+        w = ((t+L)^(1-a) - t^(1-a)) / (T^(1-a) - t^(1-a)), and L steps' worth where no end is in sight.
+        """
+        xp, window = namespace(step), np.float32(period)
+        if self.steps is None:
+            return xp.full_like(step, period), xp.full_like(step, period / _WINDOW)
+        rest = xp.maximum(np.float32(self.steps) - step, window)
+        power = 1 - lean
+        # With x = t/T and y = L/T: (x + y)^b - x^b, exact also where y is far below x.
+        start, growth = step / np.float32(self.steps), window / xp.maximum(step, np.float32(0.5))
+        gained = xp.where(
+            step > 0, start**power * xp.expm1(power * xp.log1p(growth)), (window / self.steps) ** power
+        )
+        share = xp.minimum(gained / xp.maximum(1 - start**power, gained), np.float32(1))
+        inside = step < np.float32(self.steps)
+        return xp.where(inside, rest * share, window), xp.where(inside, share, np.float32(1 / _PATIENCE))
+
+    def _plan(self, ahead: Array, slowing: Array, step: Array, period: int) -> Array:
+        """The bits that the next round should spend; `slowing` is how recent updates compare with the usual ones."""
+        xp = namespace(ahead)
+        # Sizes like t^-a have the mean t^-a / (1 - a), and over the last third t^-a 3 / (3 - a). What is learnt early
+        # helps all later steps: twice the a of the sizes, and in the first fifth of a run nothing is known yet.
+        slowing = xp.clip(slowing, np.float32(0), np.float32(1))
+        seen = xp.minimum(6 * (1 - slowing) / (3 - slowing), np.float32(self.front))
+        early = xp.clip(1 - step / np.float32(self._horizon / 5), np.float32(0), np.float32(1))
+        lean = early * np.float32(self.front) + (1 - early) * seen
+        nominal, share = self._nominal(step, period, lean)
+        wanted = nominal - ahead * xp.minimum(share, np.float32(1 / _PATIENCE))
+        return np.float32(self.bits_per_step) * xp.clip(wanted, nominal / 64, 8 * nominal)
+
+    def _most_credit(self, step: Array) -> Array:
+        """How far a run may stay behind and still make up for it, in mean steps."""
+        if self.steps is None:
+            return namespace(step).full_like(step, _WINDOW)
+        return namespace(step).maximum(np.float32(self.steps), np.float32(_WINDOW))
+
+    def _purse(self, wanted: Array) -> Array:
+        """What a round may cost at most."""
+        return namespace(wanted).maximum(4 * wanted, np.float32(self.bits_per_step * self._horizon / 8))
+
+    @property
+    def _horizon(self) -> int:
+        return _WINDOW if self.steps is None else self.steps
+
+    # What a message costs ---------------------------------------------------------------------------------------
+
+    def _loudness(self, bits: Array, dim: int, density: Array) -> Array:
+        """How loud all clients are if each spends `bits` on average."""
+        xp, extra, spread = namespace(bits), np.float32(self.extra_bits), np.float32(self.spread)
+        if self.message is not None:
+            return xp.minimum(bits / (np.float32(self.message.formula_bits(dim)) + extra), np.float32(1))
+        one = message_bits(spread, dim, density) + extra
+        finer = reach_for(bits - extra, dim, density) / spread
+        return xp.where(bits < one, bits / one, xp.maximum(finer, np.float32(1)))
+
+    def _density(self, signal: Signal, came: _Arrived) -> Array:
+        """How evenly the updates' energy lies, from a round in which all were equally loud."""
+        xp = namespace(came.bits)
+        loud = unpack(signal.value)[1]
+        reach = np.float32(self.spread) * xp.maximum(loud, np.float32(1))
+        each = came.bits / xp.maximum(came.senders, np.float32(1)) - np.float32(self.extra_bits)
+        seen = reach_for(each, came.dim, np.float32(1)) / reach
+        return xp.where(loud < _TELLING, xp.clip(seen, np.float32(0.05), np.float32(1)), signal.density)
+
+    # The step of the grid ---------------------------------------------------------------------------------------
+
+    def _first_step(self, signal: Signal, came: _Arrived, aim: Array) -> Array:
+        """z after a round in which all were equally loud, as if the updates that arrived were independent."""
+        xp = namespace(came.size)
+        rate = xp.minimum(unpack(signal.value)[1], np.float32(1))
+        norm = came.size * rate / xp.sqrt(xp.maximum(came.senders, np.float32(1)))
+        return norm / (np.float32(self.spread) * aim)
+
+    def _next_step(self, signal: Signal, came: _Arrived, factor: Array) -> Array:
+        """z times `factor`, and not so small that the mean sender had to be quieter than z asks it to be."""
+        xp = namespace(came.size)
+        longest = np.float32(self.spread) * xp.maximum(unpack(signal.value)[1], np.float32(1))
+        least = came.size / xp.maximum(came.senders, np.float32(1)) / longest
+        moved = signal.step * factor
+        return xp.where(least > 2 * signal.step, xp.maximum(moved, least), moved)
 
 
-def budget(bits_per_step: float, steps: int, front: float = 0.5, first: float = 1.0) -> Budget:
-    """Steer towards `bits_per_step` uplink bits on average over `steps` steps.
+class _Arrived(NamedTuple):
+    """What a round brought: all bits, how many senders of how many clients, the norm of their sum."""
 
-    >>> rule = budget(1000.0, steps=100, front=0.0)
-    >>> after = rule.next(rule.init(), np.float32(2000.0), 1)
-    >>> bool(after.value > 1)  # too much was sent: the price rises
+    bits: Array
+    senders: Array
+    clients: Array
+    size: Array
+    dim: int
+
+
+def budget(
+    bits_per_step: float,
+    steps: int | None = None,
+    front: float = 0.5,
+    *,
+    spread: float | None = None,
+    extra_bits: float = 0.0,
+) -> Budget:
+    """Steer towards `bits_per_step` uplink bits on average over `steps` steps, or for ever; see `Budget`.
+
+    >>> rule = budget(1000.0, steps=100)
+    >>> signal, sum_of_updates = rule.init(dim=50, clients=10), np.ones(50, np.float32)
+    >>> signal = rule.next(signal, total=sum_of_updates, bits=900, senders=10, clients=10, step=1)
+    >>> after = rule.next(signal, total=sum_of_updates, bits=20000, senders=10, clients=10, step=2)
+    >>> bool(after.step > signal.step)  # too much was sent: the grid becomes coarser
     True
     """
-    require_positive("bits_per_step", bits_per_step)
-    require_integer("steps", steps, 1)
-    require(0 <= front < 1, "front", "must lie in [0, 1)", front)
-    return Budget(float(bits_per_step), steps, float(front), require_positive("first", first))
+    chosen = best_spread(extra_bits) if spread is None else spread
+    return Budget(bits_per_step, steps, front, chosen, extra_bits)
+
+
+def _sizes(signal: Signal, size: Array, rounds: Array, unknown: Array) -> tuple[Array, Array]:
+    """The mean size of the updates so far and that of about the last third of `rounds`."""
+    xp = namespace(size)
+    usual = signal.usual + (size - signal.usual) / xp.maximum(rounds, np.float32(1))
+    recent = signal.recent + (size - signal.recent) * xp.minimum(3 / (rounds + 2), np.float32(1))
+    least = np.float32(1e-37)
+    return tuple(
+        xp.maximum(xp.where(unknown, 0, xp.where(rounds <= 2, size, mean)), least) for mean in (usual, recent)
+    )
+
+
+def _factor(surprise: Array, change: Array) -> Array:
+    """What z is multiplied by: the change of what is wanted, and a correction for what arrived.
+
+    The correction is exp of a gain times a function that is linear near 0, so that chance has no bias, and
+    logarithmic beyond.
+    """
+    xp = namespace(surprise)
+    below = xp.log1p(xp.clip(surprise, np.float32(-0.99), np.float32(0)))
+    above = xp.where(surprise < 1, surprise, 1 + xp.log(xp.maximum(surprise, np.float32(1))))
+    move = np.float32(_GAIN) * xp.where(surprise < 0, below, above) + xp.log(change)
+    most = np.float32(np.log(_FASTEST))
+    return xp.exp(xp.clip(move, -most, most))

@@ -52,7 +52,7 @@ WindowSums = Callable[[Setting, Any, Any, Feed, Slot], tuple[Sums, Any]]
 def first_carry(setting: Setting, params: jax.Array, padded: int) -> Carry:
     """Before the first window; `padded` clients have a place in the memory."""
     method = setting.method
-    state = first_state(method, params)
+    state = first_state(method, params, setting.clients)
     memory = first_memory(method, state.params, padded)
     # A copy of each: runners give their input's memory back, so nothing may share it.
     return jax.tree.map(jnp.array, Carry(state, memory))  # type: ignore[no-any-return]  # JAX has no types for it

@@ -32,7 +32,7 @@ def reference(method: Method, stream: Stream, model: Model, seed: int = 0) -> Re
     started = time.perf_counter()
     method.broadcast.check(model.dim)
     server: Vector = np.asarray(method.server.start(model.initial(seed)))  # w
-    state = method.server.init(server)
+    state = method.server.begin(server, stream.clients, method.period)
     down = Down(server, *method.server.say(server, state))  # what the clients know of it
     clients = [_Client(method, number, server) for number in range(stream.clients)]
     record = {

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ofediq.errors import InputError
 from ofediq.methods import Method
+from ofediq.methods.loudness import pack
 from ofediq.methods.participation import NormProportional
 from ofediq.methods.steered import Steered, Still
 from ofediq.models import Model, softmax
@@ -70,7 +71,7 @@ class Case:
     @property
     def signal(self) -> Any:
         """The server's signal while pieces are checked, for updates whose coordinates are about 1."""
-        return None if self.method.compress.signal is None else np.float32(1.0)
+        return None if self.method.compress.signal is None else pack(1.0)
 
     @cached_property
     def dense(self) -> Vectors:

@@ -90,7 +90,7 @@ def _some(case: Case) -> tuple[Down, Any, Window]:
         raise SkipError("its clients remember nothing.")
     rng = np.random.default_rng(6)
     memory = map_leaves(lambda leaf: leaf + rng.standard_normal(leaf.shape).astype(leaf.dtype), memory)
-    state = rounds.first_state(case.method, start)
+    state = rounds.first_state(case.method, start, _ROWS)
     window = rounds.open_window(case.method, state.down, memory, _ROWS)
     own = np.array(np.broadcast_to(np.asarray(window.own), (_ROWS, case.dim)))
     window = Window(own, case.dense, np.ones(_ROWS, np.float32), client.notes(state.down, memory))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from ofediq.methods.loudness import pack
 from ofediq.randomness import Address
 from ofediq.testing.case import SEED, STEP, Case
 from ofediq.testing.compare import compiled, demand, likely
@@ -111,4 +112,4 @@ def _offers(case: Case) -> tuple[Any, Any]:
     if piece.foreseeable:
         return None, None
     most = 1.2 * getattr(piece, "spread", 1.0)
-    return np.linspace(0, most, case.stream.clients).astype(np.float32), np.float32(1)
+    return np.linspace(0, most, case.stream.clients).astype(np.float32), pack(1.0)

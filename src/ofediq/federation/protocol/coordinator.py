@@ -36,7 +36,7 @@ from ofediq.federation.protocol.rules import Rules
 from ofediq.federation.protocol.state import ServerState
 from ofediq.federation.protocol.task import ModelSpec, Task
 from ofediq.methods import Method
-from ofediq.methods.round import first_state, formula_bits, server_round
+from ofediq.methods.round import first_state, formula_bits, regroup, server_round
 from ofediq.methods.server import Totals
 from ofediq.models import Model
 from ofediq.randomness import Address
@@ -116,7 +116,7 @@ class Coordinator:
         self._patience = math.inf  # until when the first round waits for `start_clients`
         self.step = 0
         self._counted: tuple[int, ...] = ()  # whose updates counted in the last closed round
-        self._state = first_state(method, np.asarray(built.initial(seed)))
+        self._state = first_state(method, np.asarray(built.initial(seed)), len(self._numbers))
         if saved is not None:
             self._resume(saved)
         for name, number in self._numbers.items():
@@ -299,6 +299,7 @@ class Coordinator:
     def _open(self, now: float) -> list[Action]:
         step = self.step + self.method.period
         due = frozenset(self._due(step)) if self.foreseeable else None
+        self._state = regroup(self.method, self._state, len(self._numbers))
         self._round = _Open(step, now, len(self._numbers), due, {}, set())
         self._last_opened = now
         return [self._model()]

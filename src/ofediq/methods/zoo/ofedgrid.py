@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ofediq.errors import require_integer
 from ofediq.methods.compress import grid, quantize
 from ofediq.methods.method import Method
 from ofediq.methods.participation import norm_proportional
 from ofediq.methods.presets import federated
 from ofediq.methods.registry import Terms, named
 from ofediq.methods.steered import steered
+from ofediq.methods.steering import Budget
 from ofediq.methods.steering import budget as steer_to
 
 
 def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
-    return {"bits_per_step": terms.bits_per_step, "steps": require_integer("steps", terms.steps, 1)}
+    return {"bits_per_step": terms.bits_per_step, "steps": terms.steps}
 
 
 @named(
@@ -28,28 +28,36 @@ def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
 )
 def ofedgrid(
     bits_per_step: float,
-    steps: int,
+    steps: int | None = None,
     step_size: float = 0.01,
     preset: str = "paper",
-    spread: float = 30.0,
+    spread: float | None = None,
     front: float = 0.5,
+    extra_bits: float = 0.0,
 ) -> Method:
     """OFedGrid: all clients round to one grid, and send in proportion to what they have to say. Not in the paper.
 
     With z_t broadcast by the server: p_k = min(1, ||u_k|| / (spread z_t)); m_k = round_at_random(u_k / (p_k z_t));
     w_{t+1} = w_t - eta/K sum of the z_t m_k received. Unbiased. z_t follows a budget of real, entropy-coded bits.
+    With all bits that FedOGD has (bits_per_step = 32 K D) it is FedOGD, up to the rounding of 16-bit symbols.
 
     Args:
         bits_per_step: mean uplink bits per step on the wire, all clients together.
-        steps: T, the horizon that the budget is spread over.
+        steps: T, the horizon that the budget is spread over; None for a run without end.
         step_size: eta.
         preset: which server rule, see `methods.presets`; sampling is the method's own.
-        spread: norm of a sampled update in grid steps.
+        spread: norm of a sampled update in grid steps; by default what teaches most per bit, see `best_spread`.
         front: how much the budget leans towards early steps, see `Budget`.
+        extra_bits: what a message costs beside its payload; counted against the budget.
     """
     base = federated("OFedGrid", step_size, preset)
-    rule = steered(base.server, steer_to(bits_per_step, steps, front))
-    return replace(base, participation=norm_proportional(spread), compress=grid(), server=rule)
+    rule = steer_to(bits_per_step, steps, front, spread=spread, extra_bits=extra_bits)
+    return replace(
+        base,
+        participation=norm_proportional(rule.spread),
+        compress=grid(rule.spread),
+        server=steered(base.server, rule),
+    )
 
 
 @named(
@@ -61,7 +69,7 @@ def ofediq_norm(
     levels: int,
     blocks: int,
     bits_per_step: float,
-    steps: int,
+    steps: int | None = None,
     step_size: float = 0.01,
     preset: str = "paper",
     front: float = 0.5,
@@ -72,12 +80,14 @@ def ofediq_norm(
         levels: s.
         blocks: b.
         bits_per_step: mean uplink bits per step on the wire, all clients together.
-        steps: T, the horizon that the budget is spread over.
+        steps: T, the horizon that the budget is spread over; None for a run without end.
         step_size: eta.
         preset: which server rule, see `methods.presets`.
         front: how much the budget leans towards early steps, see `Budget`.
     """
     base = federated("OFedIQ-norm", step_size, preset)
-    rule = steered(base.server, steer_to(bits_per_step, steps, front))
     compress = quantize(levels, blocks, coding="entropy")
-    return replace(base, participation=norm_proportional(1.0), compress=compress, server=rule)
+    rule = Budget(bits_per_step, steps, front, spread=1.0, message=compress)
+    return replace(
+        base, participation=norm_proportional(1.0), compress=compress, server=steered(base.server, rule)
+    )

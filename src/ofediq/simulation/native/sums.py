@@ -102,9 +102,7 @@ class NativeSums:
         rates = np.ones(order.shape[1], np.float32)
         if isinstance(rule, NormProportional):
             draws = np.asarray(uniform(address.key(Purpose.PARTICIPATE), np.zeros(1, np.uint32)))
-            # The largest number that C takes stands for an infinite price.
-            price = float(min(down.scalars["grid_step"], np.float32(1e30)))
-            round_ = Steered.round(price, rule.spread, rule.floor, draws)
+            round_ = Steered.round(down.scalars["grid_step"], rule.spread, rule.floor, draws)
         elif not rule.everyone:
             drawn, rates = (np.asarray(part) for part in rule.draw(address, setting.clients))
             sends &= drawn
@@ -133,6 +131,6 @@ def _cost(round_: Steered, dim: int) -> tuple[int, float]:
     who = np.flatnonzero(round_.sent)
     if not who.size:
         return 0, 0.0
-    norms = np.full((who.size, 1), np.float32(MAX_LEVELS) * np.float32(round_.signal), np.float32)
+    norms = np.ones((who.size, 1), np.float32)  # of whatever size: one norm costs the same
     bits = class_bits(round_.counts[who].astype(np.float32), norms, dim, MAX_LEVELS)
     return int(who.size), float(bits.sum())

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ofediq.codec import MAX_LEVELS
 from ofediq.codec.tables import magnitude_classes
 from ofediq.errors import InputError, require_integer
+from ofediq.methods.loudness import unpack
 from ofediq.models import Network
 from ofediq.simulation.native import library
 
@@ -42,7 +43,8 @@ class _Model(ctypes.Structure):
 class _Steering(ctypes.Structure):
     _fields_ = [
         ("on", c_int32),
-        ("signal", c_float),
+        ("step", c_float),
+        ("loudest", c_float),
         ("spread", c_float),
         ("floor", c_float),
         ("draws", c_void_p),
@@ -98,7 +100,8 @@ class Steered(NamedTuple):
     """A steered round: who may send how likely, and what came of it.
 
     Attributes:
-        signal: z, the step of the grid.
+        step: z, the step of the grid.
+        loudest: the largest loudness.
         spread: of `NormProportional`.
         floor: of `NormProportional`.
         draws: float32 [K]; a client sends if its draw lies below its probability.
@@ -106,7 +109,8 @@ class Steered(NamedTuple):
         counts: int32 [K, classes], filled in: how often each class of magnitudes occurs in a message.
     """
 
-    signal: float
+    step: float
+    loudest: float
     spread: float
     floor: float
     draws: npt.NDArray[np.float32]
@@ -114,12 +118,13 @@ class Steered(NamedTuple):
     counts: npt.NDArray[np.int32]
 
     @classmethod
-    def round(cls, signal: float, spread: float, floor: float, draws: npt.NDArray[np.float32]) -> Steered:
-        """An empty round of as many clients as there are draws."""
+    def round(cls, signal: Any, spread: float, floor: float, draws: npt.NDArray[np.float32]) -> Steered:
+        """An empty round of as many clients as there are draws; `signal` is what the server broadcast."""
         clients = len(draws)
         counts = np.zeros((clients, _CLASSES), np.int32)
         draws = np.ascontiguousarray(draws, np.float32)
-        return cls(signal, spread, floor, draws, np.zeros(clients, np.uint8), counts)
+        step, loudest = (float(part) for part in unpack(np.float32(signal)))
+        return cls(step, loudest, spread, floor, draws, np.zeros(clients, np.uint8), counts)
 
 
 class WindowSums(NamedTuple):
@@ -342,7 +347,7 @@ def _steering(steered: Steered | None, clients: int) -> _Steering:
     if steered.draws.shape != (clients,) or steered.counts.shape != (clients, _CLASSES):
         raise InputError(f"`steered` must be a round of {clients} clients, got {len(steered.draws)}")
     arrays = (_at(array) for array in (steered.draws, steered.sent, steered.counts))
-    return _Steering(1, steered.signal, steered.spread, steered.floor, *arrays)
+    return _Steering(1, steered.step, steered.loudest, steered.spread, steered.floor, *arrays)
 
 
 def _floats(lib: ctypes.CDLL, spec: _Model, clients: int, threads: int) -> int:

@@ -8,7 +8,8 @@ enum { GRID_LEVELS = 1 << 15, CLASSES = 113 }; /* codec: MAX_LEVELS, and classes
 
 struct steering {
     int32_t on;
-    float signal, spread, floor; /* z, and what NormProportional has */
+    float step, loudest;         /* what the broadcast says, see methods/loudness.py */
+    float spread, floor;         /* of NormProportional */
     const float *draws;          /* [clients], a client sends if its draw lies below its probability */
     uint8_t *sent;               /* [clients], out */
     int32_t *counts;             /* [clients][CLASSES], out: how often each class of magnitudes occurs */
@@ -46,9 +47,22 @@ INLINE double sum_of_squares(const float *block, int64_t size) {
 
 /* NormProportional.probabilities. */
 INLINE float probability(const struct steering *g, float norm) {
-    if (!(norm > 0)) return 0;
-    float wanted = norm / (g->spread * g->signal);
+    if (!(norm > 0) || !(norm <= MAX_NORM)) return 0;
+    float one = g->spread * g->step;
+    float wanted = norm >= one * g->loudest ? g->loudest : norm / one;
     return wanted < g->floor ? g->floor : wanted > 1 ? 1 : wanted;
+}
+
+/* loudness.own_step: of a message with this norm. */
+INLINE float own_step(const struct steering *g, float norm) {
+    float longest = g->spread * (g->loudest > 1 ? g->loudest : 1);
+    if (!(norm > longest * 1.002f * g->step)) return g->step;
+    union {
+        float number;
+        uint32_t word;
+    } up = {norm / (longest * 1.001f)};
+    up.word = (up.word + 0x7FFFFF) & 0x7F800000; /* the next power of two */
+    return up.number;
 }
 
 /* codec/sizes.py: the magnitude itself below 32, then eight classes to an octave. A diverged run can hand us anything,
@@ -75,9 +89,9 @@ INLINE float largest(const float *update, int64_t dim) {
 
 /* total += what the server decodes from `update`, which is zero past its end, on the grid; counts its symbols. An
  * update beyond the largest symbol gets a coarser grid of its own, as in codec/schemes/grid.py. */
-static void add_on_grid(const struct steering *g, const float *update, int64_t dim, const uint32_t key[2], float *total,
+static void add_on_grid(float step, const float *update, int64_t dim, const uint32_t key[2], float *total,
                         int32_t *counts) {
-    float norm = (float)GRID_LEVELS * g->signal, most = largest(update, dim);
+    float norm = (float)GRID_LEVELS * step, most = largest(update, dim);
     if (norm > MAX_NORM) norm = MAX_NORM;
     if (most > norm) norm = most > MAX_NORM ? MAX_NORM : most;
     if (norm < TINY) return; /* codec/schemes/grid.py: zeros */

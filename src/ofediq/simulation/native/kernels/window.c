@@ -204,13 +204,14 @@ static void deliver_steered(const struct shared *s, struct worker *t, int client
     const struct steering *g = &w->steering;
     export_flat(n, t->sum, t->update);
     memset(t->update + n->dim, 0, LANES * sizeof(float));
-    float rate = probability(g, (float)sqrt(sum_of_squares(t->update, (int64_t)n->dim)));
+    float norm = (float)sqrt(sum_of_squares(t->update, (int64_t)n->dim)), rate = probability(g, norm);
     g->sent[client] = g->draws[client] < rate;
     if (!g->sent[client]) return;
     scale(t->update, 1 / rate, n->dim);
     uint32_t key[2];
     round_key(w->seed, w->step, (uint32_t)client, key);
-    add_on_grid(g, t->update, (int64_t)n->dim, key, total, g->counts + (size_t)client * CLASSES);
+    float step = own_step(g, norm / rate);
+    add_on_grid(step, t->update, (int64_t)n->dim, key, total, g->counts + (size_t)client * CLASSES);
 }
 
 /* What a sender learns from one sample, into its own sum; with the last one it sends. */

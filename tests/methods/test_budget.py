@@ -1,0 +1,183 @@
+"""What a budget promises, over many sizes, starts and gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ofediq.errors import InputError
+from ofediq.methods.loudness import unpack
+from ofediq.methods.steering import Budget, budget
+from tests.methods import fleet
+
+MOST_WORK = 50_000  # clients x steps of one example
+EVENTS = (
+    "steady",
+    "shrinking",
+    "zero for a third",
+    "x 1e12",
+    "/ 1e12",
+    "late fleet",
+    "explodes at last",
+    "always 0",
+)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> dict[str, Any]:
+    clients = int(10 ** draw(st.floats(0, 4)))
+    steps = int(10 ** draw(st.floats(1.5, np.log10(max(40, min(2e3, MOST_WORK / clients))))))
+    return {
+        "dim": int(10 ** draw(st.floats(0, 5))),
+        "clients": clients,
+        "steps": steps,
+        "share": 10 ** draw(st.floats(-5, 0)),
+        "scale": 10 ** draw(st.floats(-20, 15)),
+        "uneven": draw(st.sampled_from((0.0, 0.5, 2.0))),
+        "event": draw(st.sampled_from(EVENTS)),
+        "shape": draw(st.sampled_from(fleet.SHAPES)),
+        "alignment": draw(st.sampled_from((0.0, 0.3, 1.0))),
+        "front": draw(st.sampled_from((0.0, 0.5, 0.9))),
+    }
+
+
+def spend(case: dict[str, Any]) -> tuple[Budget, fleet.Spending]:
+    clients, steps, event = case["clients"], case["steps"], case["event"]
+    rule = budget(case["share"] * 32 * clients * case["dim"], steps, case["front"])
+    here = np.arange(clients) < max(1, clients // 100)
+
+    def norms(t: int, rng: np.random.Generator) -> Any:
+        size = case["scale"] * np.exp(case["uneven"] * rng.standard_normal(clients))
+        half, inside = t > steps // 2, steps // 3 < t <= 2 * steps // 3
+        if event == "shrinking":
+            return size / t
+        if event == "zero for a third":
+            return size * (not inside)
+        if event == "x 1e12":
+            return size * (1e12 if half else 1.0)
+        if event == "/ 1e12":
+            return size / (1e12 if half else 1.0)
+        if event == "late fleet":
+            return size * (here | (t > steps // 3))
+        if event == "explodes at last":
+            return size * (1e15 if t >= steps - 1 else 1.0)
+        return size * (event != "always 0")
+
+    return rule, fleet.run(
+        rule, case["dim"], clients, steps, norms, shape=case["shape"], alignment=case["alignment"]
+    )
+
+
+@settings(max_examples=30, deadline=None)
+@given(runs())
+def test_a_budget_is_kept(case: dict[str, Any]) -> None:
+    rule, spent = spend(case)
+    whole = rule.bits_per_step * case["steps"]
+    for signal in spent.signals:
+        assert all(np.isfinite(part) for part in signal)
+        step, loudest = unpack(signal.value)
+        assert 0 < step < 1e31
+        assert 0 < loudest < 1e31
+    messages = spent.senders.sum()
+    each = spent.bits.sum() / max(1, messages)
+    first = case["steps"] ** (case["front"] - 1.0)  # the share of the first step: T (1/T)^(1-a) of T
+    # Chance decides how many messages come: three of them, or three standard deviations of a round's number.
+    expected = max(4 * first, 1 / 8) * whole / max(each, 1)
+    chance = 3 * each * max(1, np.sqrt(min(expected, case["clients"])))
+    assert spent.bits.max() <= 1.2 * max(4 * first, 1 / 8) * whole + chance
+    slack = spent.bits[-2:].sum() if case["event"] == "explodes at last" else 2 * spent.bits[-1]
+    assert spent.bits.sum() <= 1.02 * whole + max(slack, 3 * each)
+
+
+@settings(max_examples=30, deadline=None)
+@given(runs())
+def test_what_can_be_spent_is_spent(case: dict[str, Any]) -> None:
+    event = "shrinking" if case["event"] == "shrinking" else "steady"
+    case = {**case, "event": event, "steps": max(60, case["steps"])}
+    rule, spent = spend(case)
+    whole = rule.bits_per_step * case["steps"]
+    most = case["clients"] * fleet.largest_message(case["dim"], case["shape"])
+    each = spent.bits.sum() / max(1, spent.senders.sum())
+    if spent.bits.max() > 0.8 * most or whole < 40 * fleet.largest_message(case["dim"], case["shape"]):
+        return  # more is due than fits, or a handful of messages
+    assert spent.bits.sum() >= 0.93 * whole - 3 * each
+    silence = np.diff(np.flatnonzero(np.concatenate([[1], spent.senders, [1]])))
+    assert silence.max() <= 5 + 30 * each / (0.1 * rule.bits_per_step)
+
+
+@pytest.mark.parametrize("steps", [None, 50])
+def test_a_run_goes_on_after_its_horizon(steps: int | None) -> None:
+    rule = budget(2000.0, steps)
+    spent = fleet.run(rule, 500, 20, 4000, lambda t, rng: rng.random(20) + 0.5)
+    np.testing.assert_allclose(spent.bits[2000:].mean(), 2000, rtol=0.02)
+    np.testing.assert_allclose(spent.bits.mean(), 2000, rtol=0.02)
+
+
+def test_a_night_without_clients_is_not_made_up_for_at_once() -> None:
+    rule = budget(2000.0)
+    spent = fleet.run(rule, 500, 20, 9000, lambda t, rng: np.ones(20) * (not 1000 < t <= 8000))
+    assert spent.bits.max() <= 2000 * 1000 / 8
+    assert spent.bits[8000:8010].sum() <= 12 * 8 * 2000
+
+
+def test_extra_bits_count() -> None:
+    steps, clients = 2000, 50
+    rule = budget(5000.0, steps, extra_bits=400.0)
+    spent = fleet.run(rule, 1000, clients, steps, lambda t, rng: rng.random(clients) + 0.5)
+    np.testing.assert_allclose(spent.bits.sum(), 5000.0 * steps, rtol=0.01)
+    assert rule.spread > budget(5000.0, steps).spread  # dearer messages: fewer and finer ones
+
+
+def test_same_signals_in_numpy_and_in_compiled_jax() -> None:
+    rule, rng = budget(3000.0, 300), np.random.default_rng(0)
+    here = there = rule.init(200, 30)
+    step = jax.jit(lambda signal, **round_: rule.next(signal, **round_))
+    for t in range(1, 200):
+        senders = int(rng.integers(0, 30)) * (t % 7 > 0)
+        total = (senders * rng.standard_normal(200)).astype(np.float32)
+        round_: Any = {
+            "total": total,
+            "bits": np.float32(150 * senders),
+            "senders": senders,
+            "clients": 30,
+            "step": t,
+        }
+        here, there = rule.next(here, **round_), step(there, **round_)
+        np.testing.assert_allclose([*here][1:], [*there][1:], rtol=1e-3, atol=1e-5)
+        there = type(there)(*(np.asarray(part) for part in here))
+        assert here.value.dtype == np.float32
+
+
+@pytest.mark.parametrize("front", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("period", [1, 10])
+def test_what_is_planned_adds_up_to_the_budget(front: float, period: int) -> None:
+    # Spend exactly what is wanted, with updates that shrink: nothing is left at the end, whatever the lean.
+    steps, total = 2000, np.ones(1000, np.float32)
+    rule = budget(1000.0, steps, front)
+    signal, spent = rule.init(1000, 10, period), []
+    for step in range(period, steps + 1, period):
+        spent.append(float(signal.wanted))
+        signal = rule.next(
+            signal, total=total / step, bits=spent[-1], senders=10, clients=10, step=step, period=period
+        )
+    np.testing.assert_allclose(sum(spent), 1000.0 * steps, rtol=0.02)
+    np.testing.assert_allclose(spent[0], 1000.0 * steps * (period / steps) ** (1 - front), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"bits_per_step": 0.0}, "`bits_per_step` must be"),
+        ({"bits_per_step": 1.0, "steps": 0}, "`steps` must be an integer >= 1, got 0"),
+        ({"bits_per_step": 1.0, "front": 1}, r"`front` must lie in \[0, 1\), got 1"),
+        ({"bits_per_step": 1.0, "extra_bits": -1.0}, "`extra_bits` must be >= 0, got -1.0"),
+    ],
+)
+def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        budget(**arguments)
