@@ -126,3 +126,12 @@ def test_the_model_and_the_server_can_be_chosen(tmp_path: Path) -> None:
     assert experiment.methods["ofediq"].server.name == "coin(0.1)"
     with pytest.raises(InputError, match="'season' needs the rows per season"):
         Experiment.set_up(Config(data=path, target="y", baseline="season"))
+
+
+def test_a_target_alone_is_learnt_from_its_own_past(tmp_path: Path) -> None:
+    rng, y = np.random.default_rng(0), np.zeros(3000)
+    for t in range(2, len(y)):
+        y[t] = 1.6 * y[t - 1] - 0.7 * y[t - 2] + rng.normal()
+    final, lowest = skill_of(Config(data=write(tmp_path, y=y), target="y", methods=("ofediq",)), "ofediq")
+    assert final > 0.25  # least squares knows 44 %
+    assert lowest > -0.02

@@ -21,6 +21,8 @@ from ofediq.simulation import Comparator, InterruptedRunError, Regret, Result, c
 from ofediq.simulation.interrupt import deferred_interrupt
 from ofediq.streams import Stream, naive_references
 
+_FAR_ABOVE = 2.0  # times the error of a naive forecast: something is wrong, and is said
+
 
 class Listener(Protocol):
     """Who wants to know how far the work is."""
@@ -204,8 +206,20 @@ class _Work:
         value = value_text(float(result.curve[-1]), result.metric)
         bits = bits_text(float(result.bits_wire.sum()))
         self.listener.finished(f"{result.metric} {value}, {bits} sent, {result.seconds:.1f} s")
+        advice = "." if self.experiment.config.automatic else ": try a smaller step size."
         if result.diverged:
-            self._tell(f"{result.name} diverged with seed {result.seed}: try a smaller step size.")
+            self._tell(f"{result.name} diverged with seed {result.seed}{advice}")
+        elif (ratio := self._against_naive(result)) > _FAR_ABOVE:
+            worse = f"{ratio:.3g} times the error of the best naive forecast"
+            self._tell(f"{result.name} with seed {result.seed} has {worse}{advice}")
+
+    def _against_naive(self, result: Result) -> float:
+        """The error of a result over that of the best naive forecast on the same stream."""
+        curves = [seeds[-1] for name, seeds in self.naive.items() if name != "constant"]
+        ends = [float(curve[result.steps - 1]) for curve in curves]
+        errors = [1 - end if result.metric == "accuracy" else end for end in ends]
+        best = min((error for error in errors if error > 0), default=0.0)
+        return float(result.running_error[-1]) / best if best else 0.0
 
     def _tell(self, *sentences: str) -> None:
         self.notes += sentences

@@ -56,7 +56,7 @@ def load_file(
             future.
         missing: "drop" leaves out rows with missing or infinite values in the columns used; "error" names them;
             "keep" leaves out rows without target, client or time only, and features stay NaN (`Dataset.gaps`), for
-            `ofediq.streams.features`.
+            `ofediq.streams.features`; then there may also be none, for a target that is learnt from its own past.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -71,7 +71,7 @@ def load_file(
     require_choice("missing", missing, ("error", "drop", "keep"))
     table = read_table(path)
     clock = _clock_columns(table, time_column)
-    chosen = _feature_columns(table, target, client_column, clock, features)
+    chosen = _feature_columns(table, target, client_column, clock, features, alone=missing == "keep")
     needed = [target, *clock, *([] if client_column is None else [client_column])]
     if missing == "keep":
         table = _complete_rows(table, needed, "drop")
@@ -123,6 +123,7 @@ def _feature_columns(
     client_column: str | None,
     clock: Sequence[str],
     features: Sequence[str] | None,
+    alone: bool,
 ) -> list[str]:
     columns = tuple(table.frame.columns)
     table.require("target", target, columns)
@@ -132,6 +133,8 @@ def _feature_columns(
     if features is None:
         return _default_features(table, taken)
     chosen = [features] if isinstance(features, str) else list(features)
+    if alone and not chosen:
+        return []
     for name in chosen:
         table.require("features", name)
     if not chosen or target in chosen:
@@ -182,6 +185,8 @@ def _gaps(table: Table, name: str) -> NDArray[np.bool_]:
 
 
 def _features(table: Table, chosen: list[str]) -> tuple[NDArray[Any], tuple[str, ...]]:
+    if not chosen:
+        return np.zeros((len(table), 0)), ()
     if chosen[0] in table.blocks:
         return table.blocks[chosen[0]].astype(np.float64), ()
     return encode_features(table.frame[chosen])

@@ -40,7 +40,8 @@ def load_own(
     r"""`load_file` for a file that nobody has prepared.
 
     The time is `time_column`; else a column of dates; else columns called year, month and day; else the order of the
-    file. Columns that cannot be features are left out. Features may be missing; rows without a target are dropped.
+    file. Columns that cannot be features are left out, and there need not be any. Features may be missing; rows
+    without a target are dropped.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -60,7 +61,6 @@ def load_own(
         others = [name for name in frame.columns if name not in taken]
         features = [name for name in others if is_feature(frame[name])]
         left_out = tuple(name for name in others if name not in features)
-        features = features or None  # load_file says what is wrong
     options.setdefault("missing", "keep")
     dataset = load_file(path, target, client_column, time_column, features=features, **options)
     return Own(dataset, time_column, left_out)

@@ -10,7 +10,7 @@ import numpy as np
 from ofediq.streams.features.running import Moments, Numbers, average, no_moments, scaled, update
 
 FORECASTS = ("last", "mean", "season")
-_PRIOR = (0.9, 0.05, 0.05)
+_PRIOR = (0.97, 0.015, 0.015)
 _TRIALS = 1000.0  # no more than so many count as evidence
 _LARGEST = 100.0  # of a ratio of errors: more is no better evidence
 _CHANGES_NEEDED = 3  # before the size of a change is known well enough to learn from it
@@ -41,7 +41,7 @@ class NumberTarget:
 
         prior_i exp(n_i (l_i / e_i - 1) / 4)   if l_i > e_i,   prior_i exp(-n_i (e_i / l_i - 1) / 4)   else,
 
-    prior = .9 for the last value and .05 for the others, where e_i is the mean squared error of forecast i over its
+    prior = .97 for the last value and .015 for the others, where e_i is the mean squared error of forecast i over its
     n_i trials on this client so far, and l_i that of the last value over the same trials: the last value, until
     another one is clearly better. s is the root mean squared error of b itself. Until
     three errors are known s is 0: the client predicts b and learns nothing.
