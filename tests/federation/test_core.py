@@ -41,6 +41,10 @@ METHODS = {
     "steered": methods.ofedgrid(0.05 * 32 * 650 * CLIENTS, STEPS, 0.1),
     "memory": methods.make("topk_ef(keep=40, rate=0.5)", step_size=0.1),
     "memory on both sides": methods.make("scaffold(period=4, rate=0.7)", step_size=0.05),
+    "differences": methods.with_broadcast(methods.ofedavg(0.3, 0.1), methods.delta(31, 1)),
+    "differences and memory": methods.with_broadcast(
+        methods.make("scaffold(period=2, rate=0.7)", step_size=0.05), methods.delta(31, 1, refresh=4)
+    ),
     "coin": methods.with_server(methods.ofedavg(0.3), methods.coin()),
 }
 

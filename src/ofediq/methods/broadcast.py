@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ofediq.arrays import Array, namespace
-from ofediq.codec import Coding, block_layout
+from ofediq.codec import HEADER_BYTES, Coding, block_layout
 from ofediq.errors import InputError, WireError, require_integer
 from ofediq.methods.compress import Encoded, Quantize, Vector, identity, quantize
 from ofediq.methods.pieces import piece
@@ -27,6 +27,8 @@ class Broadcast(abc.ABC):
 
     exact: bool = False
     """Whether the copy always equals the model."""
+    head: int = HEADER_BYTES
+    """Bytes of a message's `Encoded.head`."""
 
     def check(self, dim: int) -> None:  # noqa: B027  # most work for every size
         """Raise `InputError` unless this works for models of `dim` parameters."""

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from ofediq.errors import InputError, WireError
 from ofediq.federation.names import require_name
+from ofediq.federation.protocol.broadcasting import Broadcasting
 from ofediq.federation.protocol.clipping import Clipping
 from ofediq.federation.protocol.messages import (
     ModelMessage,
@@ -72,6 +73,7 @@ class _Open:
     due: frozenset[str] | None  # names; None when nobody can know beforehand
     updates: dict[str, _Update]  # by name
     heard: set[str]  # everyone who spoke in this round, with or without an update
+    served: set[str]  # who got the whole model alone
 
 
 class Coordinator:
@@ -111,6 +113,7 @@ class Coordinator:
         self._reports: list[Report] = []  # since the last round closed
         self._strays: set[str] = set()  # clients whose report came outside of its round, since then
         self._guard = Clipping(rules.clip)
+        self._broadcasts = Broadcasting(method, seed)
         self._round: _Open | None = None
         self._last_opened = -math.inf
         self._patience = math.inf  # until when the first round waits for `start_clients`
@@ -151,7 +154,7 @@ class Coordinator:
             self._patience = now + self.rules.deadline
         actions: list[Action] = [self._publish("task", self.task.encode(), retain=True)]
         if self._round is not None or self.finished:
-            actions.append(self._model())
+            actions.append(self._retain(*self._broadcasts.whole(self._message())))
         else:  # what an earlier federation of this name left behind must not be taken for ours
             actions.append(self._publish("model", b"", retain=True))
         return actions + self.tick(now)
@@ -214,7 +217,16 @@ class Coordinator:
         row = self.monitor.client(name, self._numbers[name])
         row.present, row.last_seen = True, now
         self.monitor.touch()
-        return [self._publish(f"welcome/{name}", write_json(number=self._numbers[name]))]
+        welcome = self._publish(f"welcome/{name}", write_json(number=self._numbers[name]))
+        return [*self._whole(name), welcome]
+
+    def _whole(self, name: str) -> list[Action]:
+        """The model for a client that just greeted, if the retained one is too old; once per round."""
+        one = self._round
+        if one is None or name in one.served or not self._broadcasts.lacks(one.step):
+            return []
+        one.served.add(name)
+        return [self._publish(f"whole/{name}", self._message().encode())]
 
     # Updates ----------------------------------------------------------------------------------------------------
 
@@ -275,9 +287,8 @@ class Coordinator:
         method, address = self.method, Address(self.seed, said.step, self._numbers[name])
         sizes = method.client.sends(self.dim)
         vectors, bits = {}, 0
-        for part, encoded in read_body(
-            said.body, {name: method.compressor(name).head for name in sizes}
-        ).items():
+        heads = {part: method.compressor(part).head for part in sizes}
+        for part, encoded in read_body(said.body, heads).items():
             piece = method.compressor(part)
             signal = None if piece.signal is None else float(self._state.down.scalars[piece.signal])
             vectors[part] = piece.decode(encoded, sizes[part], address, signal)
@@ -300,9 +311,9 @@ class Coordinator:
         step = self.step + self.method.period
         due = frozenset(self._due(step)) if self.foreseeable else None
         self._state = regroup(self.method, self._state, len(self._numbers))
-        self._round = _Open(step, now, len(self._numbers), due, {}, set())
+        self._round = _Open(step, now, len(self._numbers), due, {}, set(), set())
         self._last_opened = now
-        return [self._model()]
+        return [self._retain(*self._broadcasts.opening(self._message()))]
 
     def _due(self, step: int) -> Sequence[str]:
         """Who should send at `step`: every draw follows from seed, step and number."""
@@ -320,7 +331,8 @@ class Coordinator:
 
     def _close(self, one: _Open, now: float) -> list[Action]:
         totals = self._totals(one)
-        self._state, down_bits = server_round(self.method, self._state, totals, np.uint32(self.seed))
+        after, down_bits = server_round(self.method, self._state, totals, np.uint32(self.seed))
+        self._state = self._broadcasts.closed(self._state, after, one.step)
         for name in (one.due or set()) - one.heard:
             self._silent[name] = self._silent.get(name, 0) + 1
         self._counted = tuple(sorted(self._numbers[name] for name in one.updates))
@@ -331,7 +343,9 @@ class Coordinator:
         self._reports.clear()
         self._strays.clear()
         actions: list[Action] = [Save(self.saved())]
-        return [*actions, self._model()] if self.finished else actions
+        return (
+            [*actions, self._retain(*self._broadcasts.opening(self._message()))] if self.finished else actions
+        )
 
     def _totals(self, one: _Open) -> Totals:
         """What arrived, combined in the order of numbers, the large updates scaled down."""
@@ -409,12 +423,14 @@ class Coordinator:
         self._guard.norms.extend(saved.norms)
         self.monitor.restore(saved.record)
 
-    def _model(self) -> Publish:
+    def _message(self) -> ModelMessage:
         one = self._round
         step, clients = (self.step, len(self._numbers)) if one is None else (one.step, one.clients)
         counted = self._counted if self.method.client.receipts else None
-        message = ModelMessage(self.epoch, step, clients, self._state.down, one is None, counted)
-        return self._publish("model", message.encode(), retain=True)
+        return ModelMessage(self.epoch, step, clients, self._state.down, one is None, counted)
+
+    def _retain(self, kind: str, payload: bytes) -> Publish:
+        return self._publish(kind, payload, retain=kind == "model")
 
     def _publish(self, kind: str, payload: bytes, retain: bool = False) -> Publish:
         return Publish(f"{self.federation}/{kind}", payload, retain)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,10 +24,12 @@ from ofediq.federation.protocol.messages import (
     UpdateMessage,
     read_json,
     write_body,
+    write_json,
 )
 from ofediq.federation.protocol.task import Task
 from ofediq.methods import round as rounds
 from ofediq.methods.client import Outcome, Window
+from ofediq.methods.compress import Encoded
 from ofediq.models import Model
 from ofediq.randomness import Address
 
@@ -51,6 +53,20 @@ class _Open:
     memory: Any  # as it was when the round opened
     taken: int = 0  # steps done
     said: bytes | None = None  # what it sent; the same bytes again if the server asks again
+
+
+def _follows(one: _Open, opened: ModelMessage) -> bool:
+    """Whether `opened` is the round right after `one`, of the same server."""
+    before = opened.step - one.task.method.period
+    return (one.opened.epoch, one.opened.step, one.opened.final) == (opened.epoch, before, False)
+
+
+def _moved(one: _Open, opened: ModelMessage) -> Vector:
+    """The model of the open round, moved by the difference in `opened`."""
+    task, broadcast, data = one.task, one.task.method.broadcast, opened.difference or b""
+    encoded = Encoded(data[broadcast.head :], data[: broadcast.head])
+    copy = np.asarray(one.opened.down.model)
+    return broadcast.decode(encoded, True, copy, task.dim, task.seed, one.opened.step)
 
 
 class Learner:
@@ -86,7 +102,8 @@ class Learner:
     @property
     def subscriptions(self) -> tuple[str, ...]:
         """The topics that a client listens to."""
-        return tuple(f"{self.federation}/{kind}" for kind in ("task", f"welcome/{self.name}", "model"))
+        kinds = ("task", f"welcome/{self.name}", "model", "delta", f"whole/{self.name}")
+        return tuple(f"{self.federation}/{kind}" for kind in kinds)
 
     @property
     def ready(self) -> bool:
@@ -129,7 +146,7 @@ class Learner:
         return () if self._memory is None else self._memory.lost
 
     def receive(self, kind: str, payload: bytes) -> list[Publish]:
-        """A message of the server: `task`, `welcome` or `model`. Raises `WireError` if it is not understood."""
+        """A message of the server: `task`, `welcome`, `model`, ... Raises `WireError` if it is not understood."""
         if kind == "task":
             return self._on_task(Task.decode(payload))
         if kind == "welcome":
@@ -138,7 +155,7 @@ class Learner:
                 raise InputError(f"`number` must be an integer below 2^32 - 1, got {number!r}")
             self.number = number
             return self._on_waiting()
-        if kind == "model" and payload:  # an empty one says that there is none yet
+        if kind in ("model", "delta", "whole") and payload:  # an empty one says that there is none yet
             self._waiting = payload
             return self._on_waiting()
         return []
@@ -210,8 +227,12 @@ class Learner:
             if (opened.epoch, opened.step) < (one.opened.epoch, one.opened.step):
                 return []  # delayed or stale
             if opened.step == one.opened.step and not opened.final:  # asked again, maybe after a restart
-                one.opened = opened
+                one.opened = opened if opened.difference is None else replace(opened, down=one.opened.down)
                 return [] if one.said is None else [self._topic(one.said)]
+        if opened.difference is not None:
+            if one is None or not _follows(one, opened):
+                return self._greet_again()
+            opened = replace(opened, down=opened.down._replace(model=_moved(one, opened)))
         memory = self._recall(self.task, self.number, opened)
         window = rounds.open_window(method, opened.down, memory, 1)
         one = self._open = _Open(self.task, self.model, self.number, opened, window, memory)
@@ -241,6 +262,12 @@ class Learner:
 
     def _identity(self, task: Task) -> dict[str, Any]:
         return {"federation": self.federation, "name": self.name, "task": json.loads(task.encode())}
+
+    def _greet_again(self) -> list[Publish]:
+        """It missed what the difference is added to: the server answers a greeting with the whole model."""
+        if self._open is not None:
+            self._open.taken = self._open.task.method.period  # that round is over
+        return [Publish(f"{self.federation}/here/{self.name}", write_json(online=True), retain=True)]
 
     def _opened(self) -> _Open:
         if self._open is None:

@@ -4,6 +4,8 @@ Topics, below the federation's name:
 
     task             server, retained   JSON: model, method, seed. What a client must know before it starts.
     model            server, retained   the common model of the open round.
+    delta            server             instead: how it differs from that of the round before.
+    whole/<name>     server             the common model, for a client that lacks what a difference is added to.
     welcome/<name>   server             JSON: the client's number.
     here/<name>      client, retained   JSON: connected or not; the broker's last will says "not".
     u/<name>         client             an update, or a report without one.
@@ -32,6 +34,7 @@ _MODEL = struct.Struct("<2sBBQQI")
 _REPORT = struct.Struct("<Hff")
 _STEP = struct.Struct("<H")
 _LENGTH = struct.Struct("<I")
+_DIFFERENCE = 2  # among the flags of a model
 REPORT_BYTES = _REPORT.size
 """Ten bytes go with every update: how the client's predictions fared since its last one."""
 
@@ -59,6 +62,7 @@ class ModelMessage:
         final: whether learning is over: the model is there to predict with.
         counted: numbers of the clients whose updates counted in the round before, ascending; None for methods whose
             clients need no such receipt.
+        difference: instead of the model, which is empty then: what a `Broadcast` adds to that of the round before.
     """
 
     epoch: int
@@ -67,21 +71,27 @@ class ModelMessage:
     down: Down
     final: bool = False
     counted: tuple[int, ...] | None = None
+    difference: bytes | None = None
 
-    def encode(self) -> bytes:
+    def encode(self, difference: bytes | None = None) -> bytes:
         """24 bytes, the numbers beside the model in the order of their names, the model and other vectors, receipts.
+
+        With a `difference` its length and itself stand in place of the model, after everything else of fixed length.
 
         >>> one = ModelMessage(7, 3, 20, Down(np.array([0.5, -1.0], np.float32), {}, {"z": np.float32(2)}))
         >>> len(one.encode()), ModelMessage.decode(one.encode(), 2, (), ("z",)).step
         (36, 3)
         """
-        head = _MODEL.pack(_MAGIC, PROTOCOL, self.final, self.epoch, self.step, self.clients)
+        flags = self.final | (0 if difference is None else _DIFFERENCE)
+        head = _MODEL.pack(_MAGIC, PROTOCOL, flags, self.epoch, self.step, self.clients)
         numbers = [self.down.scalars[name] for name in sorted(self.down.scalars)]
         vectors = [self.down.vectors[name] for name in sorted(self.down.vectors)]
-        parts = [np.asarray(numbers, "<f4"), np.asarray(self.down.model, "<f4")]
+        parts = [np.asarray(numbers, "<f4")]
+        parts += [np.asarray(self.down.model, "<f4")] if difference is None else []
         parts += [np.asarray(vector, "<f4") for vector in vectors]
+        more = b"" if difference is None else _LENGTH.pack(len(difference)) + difference
         receipts = b"" if self.counted is None else write_receipts(self.counted, self.clients)
-        return head + b"".join(part.tobytes() for part in parts) + receipts
+        return head + b"".join(part.tobytes() for part in parts) + more + receipts
 
     @classmethod
     def decode(
@@ -100,18 +110,24 @@ class ModelMessage:
             raise WireError("model: it does not start with the magic bytes")
         if version != PROTOCOL:
             raise WireError(f"model: protocol {version}, this client speaks {PROTOCOL}")
-        count = len(scalars) + dim * (1 + len(vectors))
-        end = _MODEL.size + 4 * count
-        if len(data) < end or (len(data) > end and not receipts):
-            raise WireError(f"model: {len(data) - _MODEL.size} bytes where {4 * count} belong")
+        whole = not flags & _DIFFERENCE
+        count = len(scalars) + dim * (whole + len(vectors))
+        end, difference = _MODEL.size + 4 * count, None
+        if not whole and len(data) >= end + _LENGTH.size:
+            (size,) = _LENGTH.unpack_from(data, end)
+            difference = data[end + _LENGTH.size : end + _LENGTH.size + size]
+            end += _LENGTH.size + size
+        if len(data) < end or (len(data) > end and not receipts) or whole != (difference is None):
+            raise WireError(f"model: {len(data) - _MODEL.size} bytes where {end - _MODEL.size} belong")
         values = np.frombuffer(data, "<f4", count, _MODEL.size).astype(np.float32)
         if clients < 1 or np.isnan(values).any() or not np.isfinite(values[len(scalars) :]).all():
             raise WireError("model: number of clients or a value out of range")
         numbers = dict(zip(sorted(scalars), values, strict=False))
         rows = values[len(scalars) :].reshape(-1, dim)
-        down = Down(rows[0], dict(zip(sorted(vectors), rows[1:], strict=True)), numbers)
+        model = rows[0] if whole else np.zeros(0, np.float32)
+        down = Down(model, dict(zip(sorted(vectors), rows[int(whole) :], strict=True)), numbers)
         counted = read_receipts(data[end:], clients) if receipts else None
-        return cls(epoch, step, clients, down, bool(flags & 1), counted)
+        return cls(epoch, step, clients, down, bool(flags & 1), counted, difference)
 
 
 def write_receipts(counted: Sequence[int], clients: int) -> bytes:

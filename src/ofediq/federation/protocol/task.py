@@ -12,7 +12,7 @@ from typing import Any
 from ofediq.arrays import Array
 from ofediq.errors import InputError, WireError, require
 from ofediq.federation.protocol.messages import read_json, write_json
-from ofediq.methods import ClientRule, Compressor, Method, Participation, ServerRule
+from ofediq.methods import Broadcast, ClientRule, Compressor, Method, Participation, ServerRule
 from ofediq.methods.pieces import describe, restore
 from ofediq.models import Model, build
 
@@ -73,8 +73,6 @@ class Task:
     def of(cls, method: Method, model: ModelSpec | Model, seed: int, passes: bool = False) -> Task:
         """The task of `method`; says why if a live federation cannot run it."""
         require(method.topology == "federated", "method", "must be federated to run live", method.topology)
-        if not method.broadcast.exact:
-            raise InputError("`method` must broadcast whole models in a live federation, got compressed ones")
         spec = model if isinstance(model, ModelSpec) else None
         dim = model.build().dim if isinstance(model, ModelSpec) else model.dim
         server = Announced(tuple(method.server.vectors), tuple(method.server.scalars))
@@ -85,6 +83,7 @@ class Task:
             method.compress,
             server,
             method.period,
+            broadcast=method.broadcast,
             beside=method.beside,
         )
         task = cls(spec, dim, known, seed, passes)
@@ -104,6 +103,7 @@ class Task:
             client=describe(method.client),
             participation=describe(method.participation),
             compress=describe(method.compress),
+            broadcast=describe(method.broadcast),
             beside={name: describe(piece) for name, piece in method.beside},
             vectors=list(method.server.vectors),
             scalars=list(method.server.scalars),
@@ -131,6 +131,7 @@ class Task:
                 restore(content["compress"], Compressor),
                 Announced(tuple(map(str, content["vectors"])), tuple(map(str, content["scalars"]))),
                 int(content["period"]),
+                broadcast=restore(content["broadcast"], Broadcast),
                 beside=tuple(
                     (str(name), restore(piece, Compressor)) for name, piece in content["beside"].items()
                 ),

@@ -3,8 +3,8 @@
 Nobody connects without a certificate of the federation's authority. Its common name is the user name, and decides:
 
                      reads                          writes
-    client NAME      task, model, welcome/NAME      u/NAME, here/NAME
-    server           u/+, here/+                    task, model, welcome/+
+    client NAME      task, model, delta, welcome/NAME, whole/NAME      u/NAME, here/NAME
+    server           u/+, here/+                                       task, model, delta, welcome/+, whole/+
 
 each below the federation's name. What is not allowed is dropped by mosquitto, and the sender is not told.
 """
@@ -29,6 +29,8 @@ _CLIENT = (
     ("read", "task"),
     ("read", "model"),
     ("read", "welcome/{name}"),
+    ("read", "delta"),
+    ("read", "whole/{name}"),
     ("write", "u/{name}"),
     ("write", "here/{name}"),
 )
@@ -38,6 +40,8 @@ _SERVER = (
     ("write", "task"),
     ("write", "model"),
     ("write", "welcome/+"),
+    ("write", "delta"),
+    ("write", "whole/+"),
 )
 
 
@@ -91,11 +95,15 @@ class BrokerSettings:
         topic write greenhouse/task
         topic write greenhouse/model
         topic write greenhouse/welcome/+
+        topic write greenhouse/delta
+        topic write greenhouse/whole/+
         <BLANKLINE>
         # Everyone, with %u for the own name.
         pattern read greenhouse/task
         pattern read greenhouse/model
         pattern read greenhouse/welcome/%u
+        pattern read greenhouse/delta
+        pattern read greenhouse/whole/%u
         pattern write greenhouse/u/%u
         pattern write greenhouse/here/%u
         <BLANKLINE>

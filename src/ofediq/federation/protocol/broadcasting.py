@@ -1,0 +1,60 @@
+"""How the server's model reaches the clients: whole, or as a difference from what they have.
+
+Whole models are retained on `model`: that of a server's first round, those of a refresh, the final one. All others
+are differences on `delta`, which nobody keeps. A client that comes late or missed one greets (again) and gets the
+whole model on a topic of its own, so that the fleet does not pay for it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ofediq.federation.protocol.messages import ModelMessage
+from ofediq.methods import Method
+from ofediq.methods.round import RoundState
+
+
+class Broadcasting:
+    """The server's broadcasts of one method.
+
+    Args:
+        method: what runs.
+        seed: of all draws.
+
+    Attributes:
+        retained: t of the whole model that the broker keeps; None before the first.
+    """
+
+    def __init__(self, method: Method, seed: int) -> None:
+        self.method, self.seed = method, seed
+        self.retained: int | None = None
+        self._difference: bytes | None = (
+            None  # of the last closed round; None if clients need the whole model
+        )
+
+    def closed(self, before: RoundState, after: RoundState, step: int) -> RoundState:
+        """Make the broadcast that ends the round of `step`; the state has the copy that clients will decode."""
+        broadcast, self._difference = self.method.broadcast, None
+        if broadcast.exact:
+            return after
+        params, copy = np.asarray(after.params, np.float32), np.asarray(before.down.model, np.float32)
+        encoded, adds = broadcast.encode(params, copy, self.seed, step, step // self.method.period)
+        if adds:
+            self._difference = encoded.head + encoded.payload
+        model = broadcast.decode(encoded, adds, copy, params.size, self.seed, step)
+        return after._replace(down=after.down._replace(model=model))
+
+    def opening(self, message: ModelMessage) -> tuple[str, bytes]:
+        """Topic and payload that open a round for everyone; a `model` is to be retained."""
+        if self._difference is None or message.final:
+            return self.whole(message)
+        return "delta", message.encode(self._difference)
+
+    def whole(self, message: ModelMessage) -> tuple[str, bytes]:
+        """The same for clients that have nothing to add a difference to."""
+        self.retained = message.step
+        return "model", message.encode()
+
+    def lacks(self, step: int) -> bool:
+        """Whether who finds the retained model does not have that of `step`."""
+        return self.retained != step
