@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ofediq.errors import CheckpointError
+from ofediq.federation import clock
 from ofediq.federation.network.broker import Broker, BrokerError
 from ofediq.federation.network.link import Link, LinkDown, connect
 from ofediq.federation.network.session import Backoff
@@ -78,7 +79,7 @@ class Server:
             log.info("server: connected to %s:%d", self.broker.host, self.broker.port)
             before = self._closed
             try:
-                await self._perform(link, self.coordinator.connected(time.time()))
+                await self._perform(link, self.coordinator.connected(clock.now()))
                 await self._talk(link, before)
             finally:
                 self._count(link, before)
@@ -89,14 +90,14 @@ class Server:
         leave_at = float("inf")
         try:
             while not stopped.done():
-                now = time.time()
+                now = clock.now()
                 if self.coordinator.finished:
                     leave_at = min(leave_at, now + LINGER)
                     if now >= leave_at or not self.coordinator.anyone_present:
                         return
                 wait = min(self.coordinator.next_tick() - now, leave_at - now, 0.5)
                 item = await link.receive(max(0.0, wait))
-                now = time.time()
+                now = clock.now()
                 if item is None:
                     self._count(link, before)
                     actions = self.coordinator.tick(now)

@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,18 +26,18 @@ from ofediq.federation.protocol.messages import (
     Publish,
     Report,
     UpdateMessage,
-    read_body,
     read_json,
     split_topic,
     write_json,
     write_receipts,
 )
-from ofediq.federation.protocol.monitor import Monitor, Round
+from ofediq.federation.protocol.monitor import Monitor
 from ofediq.federation.protocol.rules import Rules
 from ofediq.federation.protocol.state import ServerState
 from ofediq.federation.protocol.task import ModelSpec, Task
+from ofediq.federation.protocol.updates import OpenRound, add_up, closed_round, is_finite, read_update
 from ofediq.methods import Method
-from ofediq.methods.round import first_state, formula_bits, regroup, server_round
+from ofediq.methods.round import RoundState, first_state, regroup, server_round
 from ofediq.methods.server import Totals
 from ofediq.models import Model
 from ofediq.randomness import Address
@@ -54,26 +54,6 @@ class Save:
 
 
 Action = Publish | Save
-
-
-class _Update(NamedTuple):
-    """What one client sent: the vectors by name, and the bits of their payloads."""
-
-    vectors: dict[str, npt.NDArray[np.float32]]
-    bits: int
-
-
-@dataclass
-class _Open:
-    """The open round."""
-
-    step: int
-    since: float
-    clients: int
-    due: frozenset[str] | None  # names; None when nobody can know beforehand
-    updates: dict[str, _Update]  # by name
-    heard: set[str]  # everyone who spoke in this round, with or without an update
-    served: set[str]  # who got the whole model alone
 
 
 class Coordinator:
@@ -114,7 +94,7 @@ class Coordinator:
         self._strays: set[str] = set()  # clients whose report came outside of its round, since then
         self._guard = Clipping(rules.clip)
         self._broadcasts = Broadcasting(method, seed)
-        self._round: _Open | None = None
+        self._round: OpenRound | None = None
         self._last_opened = -math.inf
         self._patience = math.inf  # until when the first round waits for `start_clients`
         self.step = 0
@@ -241,7 +221,8 @@ class Coordinator:
             said = UpdateMessage.decode(payload, self.step if self._round is None else self._round.step)
             reason = self._objection(name, said)
             if reason is None and said.body:
-                decoded = self._decode(name, said)
+                address = Address(self.seed, said.step, self._numbers[name])
+                decoded = read_update(self.method, said.body, self._state.down, address)
         except WireError:
             reason = "malformed"
         if reason is not None:
@@ -282,19 +263,6 @@ class Coordinator:
             return "not due"
         return None
 
-    def _decode(self, name: str, said: UpdateMessage) -> _Update:
-        """The vectors in a message's body, and the bits of their payloads."""
-        method, address = self.method, Address(self.seed, said.step, self._numbers[name])
-        sizes = method.client.sends(self.dim)
-        vectors, bits = {}, 0
-        heads = {part: method.compressor(part).head for part in sizes}
-        for part, encoded in read_body(said.body, heads).items():
-            piece = method.compressor(part)
-            signal = None if piece.signal is None else float(self._state.down.scalars[piece.signal])
-            vectors[part] = piece.decode(encoded, sizes[part], address, signal)
-            bits += encoded.bits
-        return _Update(vectors, bits)
-
     # Rounds -----------------------------------------------------------------------------------------------------
 
     def _may_open(self, now: float) -> bool:
@@ -311,7 +279,7 @@ class Coordinator:
         step = self.step + self.method.period
         due = frozenset(self._due(step)) if self.foreseeable else None
         self._state = regroup(self.method, self._state, len(self._numbers))
-        self._round = _Open(step, now, len(self._numbers), due, {}, set(), set())
+        self._round = OpenRound(step, now, len(self._numbers), due, {}, set(), set())
         self._last_opened = now
         return [self._retain(*self._broadcasts.opening(self._message()))]
 
@@ -321,7 +289,7 @@ class Coordinator:
         active = self.method.participation.active(self.seed, step, np.arange(len(names)), len(names))
         return [name for name, is_active in zip(names, np.asarray(active), strict=True) if is_active]
 
-    def _complete(self, one: _Open, now: float) -> bool:
+    def _complete(self, one: OpenRound, now: float) -> bool:
         if now >= one.since + self.rules.deadline:
             return True
         if (one.due is None and not self.task.passes) or len(self._present) < self.rules.min_clients:
@@ -329,17 +297,14 @@ class Coordinator:
         awaited = self._present if one.due is None else self._present & one.due
         return all(name in one.heard or self._silent.get(name, 0) >= PATIENCE for name in awaited)
 
-    def _close(self, one: _Open, now: float) -> list[Action]:
+    def _close(self, one: OpenRound, now: float) -> list[Action]:
         totals = self._totals(one)
-        after, down_bits = server_round(self.method, self._state, totals, np.uint32(self.seed))
-        self._state = self._broadcasts.closed(self._state, after, one.step)
+        self._state, down_bits = self._moved(one, totals)
         for name in (one.due or set()) - one.heard:
             self._silent[name] = self._silent.get(name, 0) + 1
-        self._counted = tuple(sorted(self._numbers[name] for name in one.updates))
-        if self.method.client.receipts:
-            down_bits = down_bits + 8 * len(write_receipts(self._counted, one.clients))
         self.step, self._round = one.step, None
-        self.monitor.record(self._record(one, float(totals.bits), float(down_bits), now))
+        reports, present, bits = self._reports, len(self._present), (float(totals.bits), down_bits)
+        self.monitor.record(closed_round(self.method, self.dim, one, reports, present, bits, now - one.since))
         self._reports.clear()
         self._strays.clear()
         actions: list[Action] = [Save(self.saved())]
@@ -347,43 +312,33 @@ class Coordinator:
             [*actions, self._retain(*self._broadcasts.opening(self._message()))] if self.finished else actions
         )
 
-    def _totals(self, one: _Open) -> Totals:
-        """What arrived, combined in the order of numbers, the large updates scaled down."""
+    def _totals(self, one: OpenRound) -> Totals:
+        """What arrived, combined in the order of numbers."""
         names = sorted(one.updates, key=self._numbers.__getitem__)
-        updates = [one.updates[name].vectors for name in names]
-        factors = self._guard.factors(float(np.linalg.norm(update["update"])) for update in updates)
-        totals = {
-            part: np.zeros(size, np.float32) for part, size in self.method.client.sends(self.dim).items()
-        }
-        for name, update, factor in zip(names, updates, factors, strict=True):
-            if factor < 1:
-                self.monitor.client(name, self._numbers[name]).clipped += 1
-                update = {part: vector * np.float32(factor) for part, vector in update.items()}
-            for part, vector in update.items():
-                totals[part] += vector
-        if updates and not self.method.combine.adds:
-            rows = np.array([update["update"] for update in updates])
-            totals["update"] = self.method.combine.total(rows, np.ones(len(rows), bool))
-        bits = np.float32(sum(one.updates[name].bits for name in names))
-        return Totals(totals, np.int32(len(names)), bits, one.clients, np.int32(one.step))
+        updates = {name: one.updates[name] for name in names}
+        return add_up(self.method, self.dim, updates, self._guard, self._on_clipped, one.clients, one.step)
 
-    def _record(self, one: _Open, bits: float, down_bits: float, now: float) -> Round:
-        period, each = self.method.period, formula_bits(self.method, self.dim)
-        return Round(
-            step=one.step,
-            seconds=now - one.since,
-            clients=one.clients,
-            present=len(self._present),
-            expected=None if one.due is None else len(one.due),
-            senders=len(one.updates),
-            bits_wire=bits,
-            bits_formula=bits if math.isnan(each) else len(one.updates) * each,
-            bits_fedogd=32.0 * self.dim * one.clients * period,
-            bits_downlink=down_bits,
-            samples=sum(report.samples for report in self._reports),
-            loss=sum(report.loss for report in self._reports),
-            error=sum(report.error for report in self._reports),
-        )
+    def _on_clipped(self, name: str) -> None:
+        self.monitor.client(name, self._numbers[name]).clipped += 1
+
+    def _moved(self, one: OpenRound, totals: Totals) -> tuple[RoundState, float]:
+        """The state after the round and the bits of its broadcast.
+
+        A model that is not finite is neither saved nor published: the round's updates are left out.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            after, bits = server_round(self.method, self._state, totals, np.uint32(self.seed))
+        if not is_finite(after):
+            for name in one.updates:
+                self.monitor.reject(name, "not finite")
+            one.updates.clear()
+            after, bits = server_round(self.method, self._state, self._totals(one), np.uint32(self.seed))
+            after = after if is_finite(after) else self._state
+        state = self._broadcasts.closed(self._state, after, one.step)
+        self._counted = tuple(sorted(self._numbers[name] for name in one.updates))
+        if self.method.client.receipts:
+            bits = bits + 8 * len(write_receipts(self._counted, one.clients))
+        return state, float(bits)
 
     def _status(self, now: float) -> Literal["waiting", "running", "finished"]:
         if self.finished:

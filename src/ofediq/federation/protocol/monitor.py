@@ -6,11 +6,12 @@ The server writes, everyone else reads. Nothing here does I/O; `changed` lets a 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
+
+from ofediq.federation import clock
 
 State = Literal["waiting", "running", "finished"]
 """`waiting`: for clients. `running`: rounds go on. `finished`: all rounds are done."""
@@ -164,7 +165,7 @@ class Monitor:
         self.task = task
         self.parameters = dict(parameters)
         self.round_limit = round_limit
-        self.started = time.time()
+        self.started = clock.now()
         self.state: State = "waiting"
         self.step = 0
         self.problems: dict[str, str] = {}
@@ -276,7 +277,7 @@ class Monitor:
             "parameters": self.parameters,
             "state": self.state,
             "started": self.started,
-            "now": time.time(),
+            "now": clock.now(),
             "step": self.step,
             "round_limit": self.round_limit,
             "version": self.version,

@@ -1,0 +1,124 @@
+"""What clients sent in a round: decoded, cut to size, added up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ofediq.federation.protocol.clipping import Clipping
+from ofediq.federation.protocol.messages import Report, read_body
+from ofediq.federation.protocol.monitor import Round
+from ofediq.methods import Method
+from ofediq.methods.client import Down
+from ofediq.methods.round import RoundState, formula_bits
+from ofediq.methods.server import Totals
+from ofediq.randomness import Address
+
+Vectors = dict[str, npt.NDArray[np.float32]]
+
+
+class Update(NamedTuple):
+    """What one client sent: the vectors by name, and the bits of their payloads."""
+
+    vectors: Vectors
+    bits: int
+
+
+@dataclass
+class OpenRound:
+    """The open round."""
+
+    step: int
+    since: float
+    clients: int
+    due: frozenset[str] | None  # names; None when nobody can know beforehand
+    updates: dict[str, Update]  # by name
+    heard: set[str]  # everyone who spoke in this round, with or without an update
+    served: set[str]  # who got the whole model alone
+
+
+def read_update(method: Method, body: bytes, down: Down, address: Address) -> Update:
+    """The vectors in a message's body, or `WireError`."""
+    sizes = method.client.sends(down.model.shape[-1])
+    heads = {part: method.compressor(part).head for part in sizes}
+    vectors, bits = {}, 0
+    for part, encoded in read_body(body, heads).items():
+        piece = method.compressor(part)
+        signal = None if piece.signal is None else float(down.scalars[piece.signal])
+        vectors[part] = piece.decode(encoded, sizes[part], address, signal)
+        bits += encoded.bits
+    return Update(vectors, bits)
+
+
+def add_up(
+    method: Method,
+    dim: int,
+    updates: Mapping[str, Update],
+    guard: Clipping,
+    on_clipped: Callable[[str], None],
+    clients: int,
+    step: int,
+) -> Totals:
+    """The round's totals of `updates` in their order, the large ones scaled down."""
+    norms = [float(np.linalg.norm(one.vectors["update"].astype(np.float64))) for one in updates.values()]
+    cut = []
+    for (name, one), factor in zip(updates.items(), guard.factors(norms), strict=True):
+        if factor < 1:
+            on_clipped(name)
+        cut.append(one.vectors if factor == 1 else _scaled(one.vectors, factor))
+    totals = {part: np.zeros(size, np.float32) for part, size in method.client.sends(dim).items()}
+    for vectors in cut:
+        for part, vector in vectors.items():
+            with np.errstate(over="ignore", invalid="ignore"):  # `is_finite` looks at the model
+                totals[part] += vector
+    if cut and not method.combine.adds:
+        rows = np.array([vectors["update"] for vectors in cut])
+        totals["update"] = method.combine.total(rows, np.ones(len(rows), bool))
+    bits = np.float32(sum(one.bits for one in updates.values()))
+    return Totals(totals, np.int32(len(cut)), bits, clients, np.int32(step))
+
+
+def closed_round(
+    method: Method,
+    dim: int,
+    one: OpenRound,
+    reports: Sequence[Report],
+    present: int,
+    bits: tuple[float, float],
+    seconds: float,
+) -> Round:
+    """The record of a round; `bits` are those up and down, `present` counts the connected clients."""
+    each = formula_bits(method, dim)
+    return Round(
+        step=one.step,
+        seconds=seconds,
+        clients=one.clients,
+        present=present,
+        expected=None if one.due is None else len(one.due),
+        senders=len(one.updates),
+        bits_wire=bits[0],
+        bits_formula=bits[0] if math.isnan(each) else len(one.updates) * each,
+        bits_fedogd=32.0 * dim * one.clients * method.period,
+        bits_downlink=bits[1],
+        samples=sum(report.samples for report in reports),
+        loss=sum(report.loss for report in reports),
+        error=sum(report.error for report in reports),
+    )
+
+
+def is_finite(state: RoundState) -> bool:
+    """Whether a model and what goes with it can be saved and published."""
+    vectors = [state.params, state.down.model, *state.down.vectors.values()]
+    return all(bool(np.isfinite(vector).all()) for vector in vectors)
+
+
+def _scaled(vectors: Vectors, factor: float) -> Vectors:
+    def scale(vector: npt.NDArray[np.float32]) -> Any:
+        return (vector.astype(np.float64) * factor).astype(np.float32)
+
+    return {part: scale(vector) for part, vector in vectors.items()}
