@@ -177,3 +177,18 @@ def test_what_does_not_fit_is_named() -> None:
         Pipeline.from_dict({"task": "regression"})
     with pytest.raises(DataError, match=r"rows of numbers, got shape \[2, 2\]"):
         suggest(Dataset("image", np.zeros((3, 2, 2)), [0, 1, 0], "classification"))  # type: ignore[arg-type]  # lists are converted
+
+
+def test_samples_are_read_by_name() -> None:
+    readings = Readings(
+        ("heat", "light", "mode=eco", "mode=full"), flags=("mode=eco", "mode=full"), gaps=("light",)
+    )
+    wanted = [[1.5, 0.0, 0.0, 1.0]]
+    assert readings.read({"heat": 1.5, "light": 0, "mode": "full"}).tolist() == wanted
+    assert readings.read({"mode": "full", "light": "0", "heat": "1.5"}).tolist() == wanted
+    for absent in ({}, {"light": None}, {"light": ""}, {"light": float("inf")}):
+        assert np.isnan(readings.read({"heat": 1.5, "mode": "eco", **absent})[0, 1])
+    with pytest.raises(DataError, match="`sample` must hold 'heat', got light, mode"):
+        readings.read({"light": 1.0, "mode": "eco"})
+    with pytest.raises(DataError, match="`heat` must be a number or missing, got 'warm'"):
+        readings.read({"heat": "warm", "mode": "eco"})

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ofediq.errors import DataError
 from ofediq.streams.features.running import Moments, Numbers, average, no_moments, scaled, update
 
 
@@ -46,6 +49,37 @@ class Readings:
         changes = tuple(f"change of {name}" for name in numbers) if self.differences else ()
         return (*numbers, *changes, *self._names(flags=True), *(f"{name} is missing" for name in self.gaps))
 
+    def read(self, sample: Mapping[str, Any]) -> Numbers:
+        """The readings in `sample`, by name, as one row [1, readings] for `observe`.
+
+        A name "mode=eco" is 1 where the sample's "mode" is eco. None, an empty text and NaN are missing, and so is a
+        name that is not there, if it is one of `gaps`.
+
+        >>> readings = Readings(("heat", "mode=eco", "mode=full"), flags=("mode=eco", "mode=full"), gaps=("heat",))
+        >>> readings.read({"mode": "eco", "heat": 21.5}).tolist(), readings.read({"mode": "full"}).tolist()
+        ([[21.5, 1.0, 0.0]], [[nan, 0.0, 1.0]])
+        >>> readings.read({"mode": "eco", "heta": 21.5})
+        Traceback (most recent call last):
+        ofediq.errors.DataError: `sample` must hold heat, mode only, got 'heta'
+        """
+        categories = {name: name.partition("=") for name in self.names if "=" in name and name not in sample}
+        known = list(
+            dict.fromkeys(categories[name][0] if name in categories else name for name in self.names)
+        )
+        for name in sample:
+            if name not in known:
+                raise DataError(f"`sample` must hold {', '.join(known)} only, got {name!r}")
+        row = np.empty((1, len(self.names)))
+        for place, name in enumerate(self.names):
+            key = categories[name][0] if name in categories else name
+            if key not in sample and name not in self.gaps:
+                raise DataError(f"`sample` must hold {key!r}, got {', '.join(map(str, sample)) or 'nothing'}")
+            value = sample.get(key)
+            row[0, place] = (
+                float(str(value) == categories[name][2]) if name in categories else _number(key, value)
+            )
+        return row
+
     def memory(self, clients: int) -> Seen:
         """Nothing read yet."""
         shape = (clients, len(self.names))
@@ -81,3 +115,14 @@ class Readings:
 
     def _places(self, *, flags: bool) -> list[int]:
         return [place for place, name in enumerate(self.names) if (name in self.flags) == flags]
+
+
+def _number(name: str, value: Any) -> float:
+    """`value` as a number; NaN if there is none, or an infinite one."""
+    if value is None or value == "":
+        return float("nan")
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise DataError(f"`{name}` must be a number or missing, got {value!r}") from None
+    return number if math.isfinite(number) else float("nan")
