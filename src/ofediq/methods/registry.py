@@ -209,7 +209,7 @@ def make(text: str, terms: Terms | None = None, *, step_size: float = 0.01, pres
 
 
 def at_budget(
-    text: str,
+    key: str,
     budget: float,
     dim: int,
     clients: int,
@@ -218,7 +218,7 @@ def at_budget(
     planner: str = "paper",
     steps: int | None = None,
 ) -> Method:
-    """The method that `text` names with the parameters that spend `budget`, a fraction of FedOGD's uplink bits.
+    """The method that `key` names with the parameters that spend `budget`, a fraction of FedOGD's uplink bits.
 
     OFedAvg gets p = budget, FedOMD L = 1 / budget (rounded up, so that it does not exceed the budget), OFedIQ the
     plan that `planner` ("paper" or "exact") makes. OFedGrid spends the budget in real bits over `steps` steps, which
@@ -227,7 +227,7 @@ def at_budget(
     >>> at_budget("fedomd", 0.01, dim=34826, clients=1000).period
     100
     """
-    return make(text, Terms(budget, dim, clients, steps, planner, preset), step_size=step_size, preset=preset)
+    return make(key, Terms(budget, dim, clients, steps, planner, preset), step_size=step_size, preset=preset)
 
 
 def parse(text: str) -> tuple[str, dict[str, Any]]:

@@ -1,0 +1,195 @@
+"""Named methods against their own equations, as plain loops that use none of our pieces, and their reductions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from ofediq import methods, models, streams
+from ofediq.methods.registry import make
+from ofediq.simulation import simulate
+from ofediq.streams import Dataset, Stream
+
+Vector = npt.NDArray[np.float64]
+FEATURES, CLIENTS, STEPS = 3, 5, 12
+MODEL = models.linear(FEATURES)
+
+
+@pytest.fixture(scope="module")
+def stream() -> Stream:
+    return streams.synthetic(
+        task="regression",
+        clients=CLIENTS,
+        steps=STEPS,
+        features=FEATURES,
+        noise=0.1,
+        heterogeneity=1.0,
+        seed=3,
+    )
+
+
+@pytest.fixture(scope="module")
+def patchy(stream: Stream) -> Stream:
+    order = stream.order.copy()
+    order[np.random.default_rng(0).random(order.shape) < 0.4] = -1
+    return Stream(stream.dataset, order)
+
+
+def gradient(w: Vector, x: Vector, y: float) -> Vector:
+    """Of (w x + b - y)^2."""
+    inputs = np.append(x, 1.0)
+    return np.asarray(2 * (w @ inputs - y) * inputs, np.float64)
+
+
+def windows(stream: Stream, period: int) -> list[list[list[tuple[Vector, float]]]]:
+    """The samples of each client in each whole window."""
+    cut = []
+    for first in range(0, stream.steps - period + 1, period):
+        rows = [
+            [
+                (stream.x[stream.order[t, k]].astype(np.float64), float(stream.y[stream.order[t, k]]))
+                for t in range(first, first + period)
+                if stream.order[t, k] >= 0
+            ]
+            for k in range(stream.clients)
+        ]
+        cut.append(rows)
+    return cut
+
+
+def ends_at(text: str, stream: Stream, expected: Vector) -> None:
+    result = simulate(make(text), stream, MODEL)
+    np.testing.assert_allclose(result.params, expected, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("kind", ["full", "patchy"])
+def test_fedavg_is_the_mean_of_local_models(kind: str, stream: Stream, patchy: Stream) -> None:
+    data = stream if kind == "full" else patchy
+    w: Vector = MODEL.initial(0).astype(np.float64)
+    for window in windows(data, 3):
+        local = []
+        for samples in filter(None, window):
+            y = w.copy()
+            for sample in samples:
+                y -= 0.02 * gradient(y, *sample)
+            local.append(y)
+        w = np.mean(local, axis=0) if local else w
+    ends_at("fedavg(period=3, step_size=0.02)", data, w)
+
+
+def test_fedprox_is_pulled_back(patchy: Stream) -> None:
+    w: Vector = MODEL.initial(0).astype(np.float64)
+    for window in windows(patchy, 4):
+        local = []
+        for samples in filter(None, window):
+            y = w.copy()
+            for sample in samples:
+                y -= 0.02 * (gradient(y, *sample) + 0.7 * (y - w))
+            local.append(y)
+        w = np.mean(local, axis=0) if local else w
+    ends_at("fedprox(period=4, step_size=0.02, pull=0.7)", patchy, w)
+
+
+def test_fednova_normalises(patchy: Stream) -> None:
+    w: Vector = MODEL.initial(0).astype(np.float64)
+    for window in windows(patchy, 4):
+        means, counts = [], []
+        for samples in filter(None, window):
+            y = w.copy()
+            for sample in samples:
+                y -= 0.02 * gradient(y, *sample)
+            means.append((w - y) / (0.02 * len(samples)))
+            counts.append(len(samples))
+        if means:
+            w = w - 0.02 * np.mean(counts) * np.mean(means, axis=0)
+    ends_at("fednova(period=4, step_size=0.02)", patchy, w)
+
+
+def test_scaffold_follows_its_equations(patchy: Stream) -> None:
+    w: Vector = MODEL.initial(0).astype(np.float64)
+    c, own = np.zeros_like(w), np.zeros((CLIENTS, w.size))
+    for window in windows(patchy, 3):
+        sent = {}
+        for k, samples in enumerate(window):
+            y = w.copy()
+            for sample in samples:
+                y -= 0.02 * (gradient(y, *sample) - own[k] + c)
+            if samples:
+                sent[k] = (w - y) / 0.02
+        if sent:
+            w = w - 0.02 * np.mean(list(sent.values()), axis=0)
+        change = {k: u / 3 - c for k, u in sent.items()}
+        for k, moved in change.items():
+            own[k] += moved
+        c = c + sum(change.values()) / CLIENTS
+    np.testing.assert_allclose(c, own.mean(0))  # c stays the mean of all c_k
+    ends_at("scaffold(period=3, step_size=0.02)", patchy, w)
+
+
+def test_top_k_with_error_feedback_follows_its_equations(stream: Stream) -> None:
+    w: Vector = MODEL.initial(0).astype(np.float64)
+    errors = np.zeros((CLIENTS, w.size))
+    for (window,) in zip(windows(stream, 1), strict=True):
+        total = np.zeros_like(w)
+        for k, ((x, y),) in enumerate(window):
+            wanted = errors[k] + gradient(w, x, y)
+            kept = np.zeros_like(w)
+            largest = np.argsort(-np.abs(wanted), kind="stable")[:2]
+            kept[largest] = wanted[largest]
+            errors[k] = wanted - kept
+            total += kept
+        w = w - 0.02 / CLIENTS * total
+    ends_at("topk_ef(keep=2, step_size=0.02)", stream, w)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "fedsgd(step_size=0.05)",
+        "fedavg(period=1, step_size=0.05)",
+        "fedavg(period=1, step_size=0.05, divide=all)",
+        "fedprox(period=1, step_size=0.05, pull=0.9)",
+        "fednova(period=1, step_size=0.05)",
+        "scaffold(period=1, step_size=0.05)",
+        "topk_ef(keep=4, step_size=0.05)",
+    ],
+)
+def test_with_one_step_and_everyone_it_is_fedogd(text: str, stream: Stream) -> None:
+    expected = simulate(methods.fedogd(0.05), stream, MODEL)
+    result = simulate(make(text), stream, MODEL)
+    np.testing.assert_allclose(result.loss, expected.loss, rtol=1e-3, atol=1e-5)
+
+
+def test_fednova_with_equal_windows_is_fedavg(stream: Stream) -> None:
+    one, other = (
+        simulate(make(f"{name}(period=4, step_size=0.02)"), stream, MODEL) for name in ("fednova", "fedavg")
+    )
+    np.testing.assert_allclose(one.params, other.params, rtol=1e-4, atol=1e-6)
+
+
+def test_fedpaq_is_ofediq_with_one_block_and_fixed_sampling(stream: Stream) -> None:
+    paq = make("fedpaq(period=2, rate=0.6, levels=5, step_size=0.02)")
+    same = replace(methods.ofediq(0.6, 5, 1, period=2, step_size=0.02), participation=methods.fixed_size(0.6))
+    one, other = simulate(paq, stream, MODEL), simulate(same, stream, MODEL)
+    np.testing.assert_array_equal(one.senders, other.senders)
+    # One divides before it quantises, the other after: the same draws, the same message up to its scale.
+    np.testing.assert_allclose(one.params, other.params, rtol=1e-3, atol=1e-5)
+
+
+def test_fednova_is_right_where_fedavg_leans_to_the_busy() -> None:
+    # Two clients that want 0 and 1; the second has a sample at every step, the first at every fourth. The mean of
+    # what both want is 1/2: FedAvg ends nearer to 1, FedNova in the middle.
+    steps = 1600
+    data = Dataset("two", np.ones((2, 1), np.float32), np.array([0, 1], np.float32), "regression")
+    order = np.tile(np.array([[-1, 1]], np.int32), (steps, 1))
+    order[::4, 0] = 0
+    stream, model = Stream(data, order), models.linear(1, intercept=False)
+    nova, average = (
+        float(simulate(make(f"{name}(period=4, step_size=0.02)"), stream, model).params[0])
+        for name in ("fednova", "fedavg")
+    )
+    assert abs(nova - 0.5) < 0.03
+    assert average > 0.7
