@@ -63,14 +63,14 @@ def main() -> None:
     """Print one table for each model."""
     print(native_status())
     for model in (models.cnn(), models.mlp_regressor(25)):
-        work, stream = limits.work(model), _stream(model)
+        work, stream = limits.work(model), some_stream(model)
         rows: list[list[object]] = [list(HEADINGS)]
         for case in cases(model.dim):
             speed, memory = limits.matrix_speed(), limits.memory_speed()
             kernels = not isinstance(native_sums(Setting(case.method, model, CLIENTS, None)), str)
-            native = _seconds_per_step(case.method, stream, model, blocks=6) if kernels else math.nan
+            native = seconds_per_step(case.method, stream, model, blocks=6) if kernels else math.nan
             with _only_jax():
-                jax = _seconds_per_step(case.method, stream, model, blocks=3)
+                jax = seconds_per_step(case.method, stream, model, blocks=3)
             load = Load(CLIENTS, case.rate, case.method.period)
             limit = work.per_step(load) / max(speed, limits.matrix_speed())
             passes = limits.bytes_per_step(load, stream.x[0].size, model.dim) / max(
@@ -83,7 +83,7 @@ def main() -> None:
         print(table(rows))
 
 
-def _stream(model: Network) -> Stream:
+def some_stream(model: Network) -> Stream:
     """Random samples, as sparse as handwritten digits where they are images."""
     rng = np.random.default_rng(0)
     if model.convolves:
@@ -96,7 +96,7 @@ def _stream(model: Network) -> Stream:
     return Stream(data, rng.integers(0, 4000, (640, CLIENTS)).astype(np.int32))
 
 
-def _seconds_per_step(method: Method, stream: Stream, model: Model, blocks: int) -> float:
+def seconds_per_step(method: Method, stream: Stream, model: Model, blocks: int) -> float:
     """The fastest of the first blocks of a run; the first one, which compiles, never is."""
     marks: list[tuple[int, float]] = []
 

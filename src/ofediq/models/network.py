@@ -83,7 +83,7 @@ class Network(LayeredModel):
         """What is computed, one after another."""
         return stages_of(self.layers, self._image)
 
-    @property
+    @cached_property
     def dim(self) -> int:  # type: ignore[override]  # derived here, an attribute in the base class
         """D = sum of (inputs + 1) x outputs over the layers."""
         return sum(math.prod(shape) for shape in self._shapes)

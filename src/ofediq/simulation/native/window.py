@@ -172,7 +172,7 @@ class Kernels:
         self._places = _places(self._library, self._spec, self.model)
         if self._places is not None:
             self._spec.places = self._places.ctypes.data
-        self._scratch = np.empty(0, np.float32)
+        self._scratch, self._room = np.empty(0, np.float32), (0, 0)
 
     def run(
         self,
@@ -201,7 +201,7 @@ class Kernels:
         params, order = np.ascontiguousarray(params, np.float32), np.ascontiguousarray(order, np.int32)
         who, rates = np.ascontiguousarray(sends, np.uint8), np.ascontiguousarray(rates, np.float32)
         self._check(params, order, who, rates, rules)
-        slots = self._library.slots_of(c_int32(clients))
+        slots, workplace = self._workplace(clients)
         losses, errors = np.empty((slots, steps)), np.empty((slots, steps))
         total = np.empty(self.model.dim, np.float32)
         window = _Window(
@@ -217,7 +217,7 @@ class Kernels:
             step & 0xFFFFFFFF,
             self.samples[0].size,
             *(_at(array) for array in (params, self.samples, self.targets, order, who, rates)),
-            self._workplace(clients),
+            workplace,
             *(_at(array) for array in (losses, errors, total)),
             _steering(steered, clients),
         )
@@ -246,12 +246,17 @@ class Kernels:
             require_integer("blocks", rules.blocks, 1, self.model.dim)
         require_integer("threads", self.threads, 1, _MOST_THREADS)
 
-    def _workplace(self, clients: int) -> int:
-        """The address of enough aligned memory, kept between windows: fresh pages would cost more than sums."""
-        needed = _floats(self._library, self._spec, clients, self.threads)
-        if self._scratch.size < needed + _ALIGN // 4:
-            self._scratch = np.empty(needed + _ALIGN // 4, np.float32)
-        return -(-self._scratch.ctypes.data // _ALIGN) * _ALIGN
+    def _workplace(self, clients: int) -> tuple[int, int]:
+        """Groups of clients, and the address of enough aligned memory.
+
+        Kept between windows: fresh pages would cost more than sums.
+        """
+        if self._room[0] != clients:
+            needed = _floats(self._library, self._spec, clients, self.threads)
+            if self._scratch.size < needed + _ALIGN // 4:
+                self._scratch = np.empty(needed + _ALIGN // 4, np.float32)
+            self._room = (clients, self._library.slots_of(c_int32(clients)))
+        return self._room[1], -(-self._scratch.ctypes.data // _ALIGN) * _ALIGN
 
 
 def load() -> ctypes.CDLL:
