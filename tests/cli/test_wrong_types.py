@@ -31,6 +31,7 @@ FEDERATION: dict[str, dict[str, Any]] = {
         "name": str,
         "features": int,
         "shape": LIST,
+        "names": LIST,
         "task": str,
         "classes": int,
         "hidden": LIST,

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,14 @@ import pytest
 from ofediq import methods, models
 from ofediq.errors import InputError
 from ofediq.federation import Broker, BrokerError, Client, ModelSpec, Rules, Server, coordinate
+from ofediq.federation.network.sources import Rows
 from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.messages import ModelMessage, Publish, UpdateMessage, write_json
 from ofediq.federation.protocol.task import Task
 from ofediq.methods.client import Down
 from tests.federation.mosquitto import Mosquitto
 
-SPEC = ModelSpec("linear", (3,), "regression")
+SPEC = ModelSpec("linear", (3,), "regression", features=("a", "b", "c"))
 WEIGHTS = np.array([0.5, -1.0, 2.0], np.float32)
 
 
@@ -112,6 +114,41 @@ def loss_of(learnt: tuple[bool, list[Publish]]) -> float:
     """The loss in the report of what a learner said."""
     (said,) = learnt[1]
     return UpdateMessage.decode(said.payload, near=1).report.loss
+
+
+def test_a_dict_is_read_by_name() -> None:
+    one = Learner("test", "sensor")
+    one.receive("task", Task.of(methods.fedogd(0.1), SPEC, seed=0).encode())
+    one.receive("welcome", write_json(number=0))
+    weights = np.array([1.0, 10.0, 100.0, 0.0], np.float32)
+    one.receive("model", ModelMessage(1, 1, 1, Down(weights, {}, {})).encode())
+    assert one.predict({"c": 3.0, "a": 1.0, "b": 2.0}) == one.predict([1.0, 2.0, 3.0])
+    with pytest.raises(InputError, match="has no 'b'"):
+        one.predict({"a": 1.0, "c": 3.0, "d": 2.0})
+    with pytest.raises(InputError, match="has also 'd'"):
+        one.predict({"a": 1.0, "b": 1.0, "c": 3.0, "d": 2.0})
+
+
+def test_a_dict_without_names_in_the_task_is_refused() -> None:
+    one = Learner("test", "sensor")
+    one.receive("task", Task.of(methods.fedogd(0.1), replace(SPEC, features=()), seed=0).encode())
+    one.receive("welcome", write_json(number=0))
+    one.receive("model", ModelMessage(1, 1, 1, Down(np.zeros(4, np.float32), {}, {})).encode())
+    with pytest.raises(InputError, match="the task names no features, got a dict"):
+        one.predict({"a": 1.0, "b": 1.0, "c": 3.0})
+
+
+def test_the_columns_of_a_file_go_by_the_names_in_the_task(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("c,a,y,b\n3,1,9,2\n")
+    assert Rows(path, "y", announced=lambda: ("a", "b", "c")).at(1) == ([1.0, 2.0, 3.0], 9.0)
+    assert Rows(path, "y").at(1) == ([3.0, 1.0, 2.0], 9.0)
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("a", "b", "b")])
+def test_names_that_do_not_fit_are_refused(names: tuple[str, ...]) -> None:
+    with pytest.raises(InputError, match="`features` must be 3 different names"):
+        replace(SPEC, features=names)
 
 
 def test_a_late_label_is_judged_by_the_prediction_that_was_made() -> None:

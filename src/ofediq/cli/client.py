@@ -42,15 +42,18 @@ def client(
 
 async def _from_file(config: ClientConfig) -> dict[str, Any]:
     from ofediq.federation.network.session import Session
-    from ofediq.federation.network.sources import Feeder, Replay, Rows
+    from ofediq.federation.network.sources import Feeder, Replay, Rows, Source
     from ofediq.federation.protocol.learner import Learner
     from ofediq.federation.protocol.memory import MemoryFile
 
     choice = config.source
     path = str(choice.path)
-    source = Replay(path) if choice.kind == "replay" else Rows(path, str(choice.target), choice.features)
     file = MemoryFile(Path(str(config.memory.path)), every=config.memory.every)
     learner = Learner(config.federation, config.name, file=file)
+    if choice.kind == "replay":
+        source: Source = Replay(path)
+    else:
+        source = Rows(path, str(choice.target), choice.features, lambda: learner.features)
     feeder = Feeder(learner, source)
 
     def feed() -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -52,6 +53,9 @@ class ModelChoice(Settings):
     shape: Annotated[tuple[_Size, ...], Meta(min_length=1, max_length=8)] | None = setting(
         None, "Height and width of images, such as [28, 28]."
     )
+    names: Annotated[
+        tuple[Annotated[str, Meta(min_length=1, max_length=256)], ...], Meta(max_length=4096)
+    ] = setting((), "Names of the numbers of a sample: clients read dicts and tables by them.")
     task: Literal["classification", "regression"] | None = setting(
         None, "What is predicted.", shown="classification where `classes` are given"
     )
@@ -67,8 +71,12 @@ class ModelChoice(Settings):
             require(self.shape is None, "features", "excludes `shape` in [model]", self.features)
             object.__setattr__(self, "shape", (self.features,))
             object.__setattr__(self, "features", None)
+        if self.names and self.shape is None:
+            object.__setattr__(self, "shape", (len(self.names),))
         if self.shape is None:
             raise InputError("`shape` (or `features`) must be given in [model]")
+        fits = not self.names or len(self.names) == len(set(self.names)) == math.prod(self.shape)
+        require(fits, "names", f"must be {math.prod(self.shape)} different names", self.names)
         if self.task is None:
             object.__setattr__(self, "task", "regression" if self.classes is None else "classification")
         dim = self.spec().build().dim  # says what does not fit together
@@ -79,7 +87,8 @@ class ModelChoice(Settings):
         """The model's description for server and clients."""
         from ofediq.federation.protocol.task import ModelSpec
 
-        return ModelSpec(self.name, self.shape or (), str(self.task), self.classes, self.hidden, self.l2)
+        shape, names = self.shape or (), self.names
+        return ModelSpec(self.name, shape, str(self.task), self.classes, self.hidden, self.l2, names)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -87,7 +87,7 @@ class Client:
         self._end()
 
     def predict_one(self, x: Any) -> Any:
-        """The prediction for one sample: an array, a list, or a dict of features in a fixed order."""
+        """The prediction for one sample: an array, a list, or a dict by the names in the task."""
         with self._news:
             return self.learner.predict(x)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
@@ -66,11 +66,18 @@ class Rows:
     Args:
         path: the file.
         target: column to predict.
-        features: columns to predict from; all others if left out.
+        features: columns to predict from; those of the task if left out.
+        announced: tells the names of the features in the task; all columns but the target if it has none.
     """
 
-    def __init__(self, path: str | Path, target: str, features: Sequence[str] | None = None) -> None:
-        self._rows = _read_csv(Path(path), target, features)
+    def __init__(
+        self,
+        path: str | Path,
+        target: str,
+        features: Sequence[str] | None = None,
+        announced: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        self._rows = _read_csv(Path(path), target, features, announced)
         self.exhausted = False
 
     def at(self, step: int) -> Sample | None:
@@ -80,7 +87,9 @@ class Rows:
         return sample
 
 
-def _read_csv(path: Path, target: str, features: Sequence[str] | None) -> Iterator[Sample]:
+def _read_csv(
+    path: Path, target: str, features: Sequence[str] | None, announced: Callable[[], Sequence[str]]
+) -> Iterator[Sample]:
     try:
         file = path.open(newline="")
     except OSError as error:
@@ -88,7 +97,8 @@ def _read_csv(path: Path, target: str, features: Sequence[str] | None) -> Iterat
     with file:
         reader = csv.DictReader(file)
         columns = list(reader.fieldnames or ())
-        names = [name for name in columns if name != target] if features is None else list(features)
+        names = list(announced() if features is None else features)
+        names = names or [name for name in columns if name != target]
         for name in [target, *names]:
             if name not in columns:
                 raise DataError(f"{path} has no column {name!r}; it has {', '.join(columns)}")

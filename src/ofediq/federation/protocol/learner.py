@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -330,7 +331,7 @@ class Learner:
 
     def _sample(self, x: Any) -> Vector:
         """One sample with a leading axis of one: an array, a sequence, or River's dict of features."""
-        values = list(x.values()) if isinstance(x, dict) else x
+        values = self._by_name(x) if isinstance(x, Mapping) else x
         try:
             sample = np.asarray(values, np.float32)[None]
         except (TypeError, ValueError):
@@ -341,6 +342,24 @@ class Learner:
         if not np.isfinite(sample).all():
             raise InputError("`x` must be finite, got NaN or infinity")
         return sample if spec is None else sample.reshape(1, *spec.shape)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of a sample's numbers, as the task has them; none before it came."""
+        return () if self.task is None or self.task.model is None else self.task.model.features
+
+    def _by_name(self, x: Mapping[str, Any]) -> list[Any]:
+        """The values of a dict in the task's order."""
+        names = self.features
+        if not names:
+            raise InputError("`x` must be a list or an array where the task names no features, got a dict")
+        for name in [*names, *x]:
+            if (name in x) != (name in names):
+                which = "has no" if name in names else "has also"
+                raise InputError(
+                    f"`x` must have the task's features and no others, got one that {which} {name!r}"
+                )
+        return [x[name] for name in names]
 
     def _label(self, y: Any) -> npt.NDArray[Any]:
         one = self._opened()

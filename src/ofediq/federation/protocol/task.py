@@ -6,6 +6,7 @@ have to plan as the server did, and a client of another version either understan
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +33,9 @@ class Announced(ServerRule):
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A built-in model by name: arguments of `ofediq.models.build`.
+    """A built-in model by name: arguments of `ofediq.models.build`, and the names of a sample's numbers, if any.
+
+    A client reads a dict by these names; without them it takes no dict, whose order may be any.
 
     >>> ModelSpec("softmax", (8, 8), "classification", classes=10).build().dim
     650
@@ -44,6 +47,13 @@ class ModelSpec:
     classes: int | None = None
     hidden: tuple[int, ...] = (64, 64)
     l2: float | None = None
+    features: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        size = math.prod(self.shape)
+        rule = f"must be {size} different names, one for each number of a sample, or none"
+        fits = not self.features or len(self.features) == len(set(self.features)) == size
+        require(fits, "features", rule, self.features)
 
     def build(self) -> Model:
         """The model."""
@@ -154,5 +164,5 @@ class Task:
 
 
 def _model_spec(content: dict[str, Any]) -> ModelSpec:
-    shape, hidden = tuple(content["shape"]), tuple(content["hidden"])
-    return ModelSpec(**{**content, "shape": shape, "hidden": hidden})
+    lists = {name: tuple(content[name]) for name in ("shape", "hidden", "features")}
+    return ModelSpec(**{**content, **lists, "features": tuple(map(str, lists["features"]))})
