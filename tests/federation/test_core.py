@@ -207,6 +207,40 @@ def test_a_silent_client_costs_only_a_few_deadlines(stream: Stream) -> None:
     assert network.now == pytest.approx(30.0)
 
 
+def test_a_silent_client_that_greets_in_every_round_costs_no_more(stream: Stream) -> None:
+    server = coordinator(METHODS["raw"], deadline=10.0)
+    network = Network(server, stream)
+    here = Publish(f"{FEDERATION}/here/c3", write_json(online=True))
+    network.tamper = lambda name, one: [here] if name == "c3" else [one]
+    network.start()
+    network.run()
+    assert server.finished
+    assert network.now == pytest.approx(40.0)  # three, and one more chance
+
+
+def test_a_silent_client_is_not_waited_for_where_everyone_answers(stream: Stream) -> None:
+    server = coordinator(METHODS["steered"], deadline=10.0)
+    network = Network(server, stream)
+    network.tamper = lambda name, one: [] if name == "c3" else [one]
+    network.start()
+    network.run()
+    assert server.finished
+    assert network.now == pytest.approx(30.0)
+
+
+@pytest.mark.parametrize("moment", range(3))
+def test_a_stray_offline_does_not_stop_the_rounds(moment: int, stream: Stream) -> None:
+    server = coordinator(METHODS["raw"])  # with min_clients = K
+    network = Network(server, stream)
+    network.start()
+    network.run(limit=4 * CLIENTS + moment * 5)
+    network.leave("c3")
+    network.run()
+    assert server.finished
+    assert network.now == 0.0
+    np.testing.assert_allclose(server.params, expected(METHODS["raw"], stream).params, rtol=1e-5, atol=1e-6)
+
+
 def test_late_joiners_start_from_the_retained_model_and_count_from_the_next_round(stream: Stream) -> None:
     server = coordinator(METHODS["raw"], roster=(), min_clients=2)
     network = Network(server, stream)

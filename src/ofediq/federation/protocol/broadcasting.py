@@ -45,7 +45,7 @@ class Broadcasting:
         return after._replace(down=after.down._replace(model=model))
 
     def opening(self, message: ModelMessage) -> tuple[str, bytes]:
-        """Topic and payload that open a round for everyone; a `model` is to be retained."""
+        """Topic and payload that open a round for everyone."""
         if self._difference is None or message.final:
             return self.whole(message)
         return "delta", message.encode(self._difference)

@@ -89,7 +89,8 @@ class Coordinator:
         self.dim, self.seed, self.epoch = built.dim, seed, epoch
         self._numbers: dict[str, int] = {name: number for number, name in enumerate(rules.roster)}
         self._present: set[str] = set()
-        self._silent: dict[str, int] = {}
+        self._silent: dict[str, int] = {}  # due rounds in a row without a word
+        self._granted: set[str] = set()  # who was given another chance since it was last heard
         self._reports: list[Report] = []  # since the last round closed
         self._strays: set[str] = set()  # clients whose report came outside of its round, since then
         self._guard = Clipping(rules.clip)
@@ -132,11 +133,11 @@ class Coordinator:
         """
         if self.step and self._patience == math.inf:  # some of those who were there before may not come back
             self._patience = now + self.rules.deadline
-        actions: list[Action] = [self._publish("task", self.task.encode(), retain=True)]
+        actions: list[Action] = [self._publish("task", self.task.encode())]
         if self._round is not None or self.finished:
-            actions.append(self._retain(*self._broadcasts.whole(self._message())))
+            actions.append(self._publish(*self._broadcasts.whole(self._message())))
         else:  # what an earlier federation of this name left behind must not be taken for ours
-            actions.append(self._publish("model", b"", retain=True))
+            actions.append(self._publish("model", b""))
         return actions + self.tick(now)
 
     def receive(self, topic: str, payload: bytes, now: float) -> list[Action]:
@@ -182,23 +183,29 @@ class Coordinator:
             self.monitor.reject(name, "malformed")
             return []
         if not online:
-            self._present.discard(name)
-            if name in self._numbers:
-                self.monitor.client(name, self._numbers[name]).present = False
-                self.monitor.touch()
-            return []
+            return self._on_absence(name)
         if name not in self._numbers:
             if not self.rules.open:
                 self.monitor.reject(name, "unknown client")
                 return []
             self._numbers[name] = len(self._numbers)
         self._present.add(name)
-        self._silent.pop(name, None)
+        if self._silent.get(name, 0) >= PATIENCE and name not in self._granted:
+            self._silent[name] = PATIENCE - 1  # one more chance until it is heard, however often it greets
+            self._granted.add(name)
         row = self.monitor.client(name, self._numbers[name])
         row.present, row.last_seen = True, now
         self.monitor.touch()
-        welcome = self._publish(f"welcome/{name}", write_json(number=self._numbers[name]))
-        return [*self._whole(name), welcome]
+        return [*self._whole(name), self._publish(f"welcome/{name}", write_json(number=self._numbers[name]))]
+
+    def _on_absence(self, name: str) -> list[Action]:
+        """A client is gone, or somebody says so: if it is there all the same, it answers the question."""
+        if name not in self._present:
+            return []
+        self._present.remove(name)
+        self.monitor.client(name, self._numbers[name]).present = False
+        self.monitor.touch()
+        return [self._publish(f"welcome/{name}", write_json(number=self._numbers[name], online=False))]
 
     def _whole(self, name: str) -> list[Action]:
         """The model for a client that just greeted, if the retained one is too old; once per round."""
@@ -229,6 +236,9 @@ class Coordinator:
             self.monitor.reject(name, reason)
             return
         self._silent.pop(name, None)
+        self._granted.discard(name)
+        self._present.add(name)  # whoever is heard is there
+        row.present = True
         row.samples += said.report.samples
         row.loss += said.report.loss
         row.error += said.report.error
@@ -281,7 +291,7 @@ class Coordinator:
         self._state = regroup(self.method, self._state, len(self._numbers))
         self._round = OpenRound(step, now, len(self._numbers), due, {}, set(), set())
         self._last_opened = now
-        return [self._retain(*self._broadcasts.opening(self._message()))]
+        return self._announce()
 
     def _due(self, step: int) -> Sequence[str]:
         """Who should send at `step`: every draw follows from seed, step and number."""
@@ -300,17 +310,15 @@ class Coordinator:
     def _close(self, one: OpenRound, now: float) -> list[Action]:
         totals = self._totals(one)
         self._state, down_bits = self._moved(one, totals)
-        for name in (one.due or set()) - one.heard:
+        awaited = one.due if one.due is not None else frozenset(self._present if self.task.passes else ())
+        for name in awaited - one.heard:
             self._silent[name] = self._silent.get(name, 0) + 1
         self.step, self._round = one.step, None
         reports, present, bits = self._reports, len(self._present), (float(totals.bits), down_bits)
         self.monitor.record(closed_round(self.method, self.dim, one, reports, present, bits, now - one.since))
         self._reports.clear()
         self._strays.clear()
-        actions: list[Action] = [Save(self.saved())]
-        return (
-            [*actions, self._retain(*self._broadcasts.opening(self._message()))] if self.finished else actions
-        )
+        return [Save(self.saved()), *(self._announce() if self.finished else [])]
 
     def _totals(self, one: OpenRound) -> Totals:
         """What arrived, combined in the order of numbers."""
@@ -384,8 +392,8 @@ class Coordinator:
         counted = self._counted if self.method.client.receipts else None
         return ModelMessage(self.epoch, step, clients, self._state.down, one is None, counted)
 
-    def _retain(self, kind: str, payload: bytes) -> Publish:
-        return self._publish(kind, payload, retain=kind == "model")
+    def _announce(self) -> list[Action]:
+        return [self._publish(*self._broadcasts.opening(self._message()))]
 
-    def _publish(self, kind: str, payload: bytes, retain: bool = False) -> Publish:
-        return Publish(f"{self.federation}/{kind}", payload, retain)
+    def _publish(self, kind: str, payload: bytes) -> Publish:
+        return Publish(f"{self.federation}/{kind}", payload, retain=kind in ("task", "model"))

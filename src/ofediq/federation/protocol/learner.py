@@ -151,11 +151,13 @@ class Learner:
         if kind == "task":
             return self._on_task(Task.decode(payload))
         if kind == "welcome":
-            number = read_json("welcome", payload).get("number")
+            content = read_json("welcome", payload)
+            number = content.get("number")
             if not isinstance(number, int) or not 0 <= number < 2**32 - 1:
                 raise InputError(f"`number` must be an integer below 2^32 - 1, got {number!r}")
             self.number = number
-            return self._on_waiting()
+            here = [] if content.get("online") is not False else [self._here()]  # it is taken for gone
+            return here + self._on_waiting()
         if kind in ("model", "delta", "whole") and payload:  # an empty one says that there is none yet
             self._waiting = payload
             return self._on_waiting()
@@ -268,7 +270,10 @@ class Learner:
         """It missed what the difference is added to: the server answers a greeting with the whole model."""
         if self._open is not None:
             self._open.taken = self._open.task.method.period  # that round is over
-        return [Publish(f"{self.federation}/here/{self.name}", write_json(online=True), retain=True)]
+        return [self._here()]
+
+    def _here(self) -> Publish:
+        return Publish(f"{self.federation}/here/{self.name}", write_json(online=True), retain=True)
 
     def _opened(self) -> _Open:
         if self._open is None:
