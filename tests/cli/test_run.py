@@ -132,6 +132,12 @@ def test_the_table_ends_by_saying_where_the_picture_is(finished: Finished) -> No
     assert shown.splitlines()[-1] == f"Picture: {finished.folder / 'figure.png'}"
 
 
+def test_the_table_says_what_computed_each_method_and_why(tmp_path: Path) -> None:
+    layers = ("--model", "dense 30, tanh, dense", "--methods", "fedogd,ofediq", "--steps", "10")
+    shown = " ".join(ofediq(*SMALL, *layers, "--out", str(tmp_path / "run")).out.split())
+    assert "FedOGD: JAX: one matrix product per layer is fastest" in shown
+
+
 def test_regret_is_shown_with_its_bound_or_the_reason(tmp_path: Path) -> None:
     linear = (
         *SMALL,

@@ -182,4 +182,15 @@ def _facts(summary: dict[str, Any]) -> dict[str, str]:
         "data": f"{stream['samples']:,} samples, {seen}{dealt}",
         "budget": f"{config['budget']:g} of FedOGD's uplink bits",
         "preset": f"{config['preset']}{server}{step}{seeds}",
+        "engine": _engines(summary),
     }
+
+
+def _engines(summary: dict[str, Any]) -> str:
+    """What computed each method, and why not something faster; methods alike named together."""
+    names: dict[str, list[str]] = {}
+    for method in summary["methods"].values():
+        names.setdefault(method["engine"], []).append(method["name"])
+    if len(names) == 1:
+        return next(iter(names))
+    return "\n".join(f"{', '.join(some)}: {engine}" for engine, some in names.items())
