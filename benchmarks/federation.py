@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks import table
 from ofediq import methods
-from ofediq.codec import HEADER_BYTES
+from ofediq.codec import FRAME_BYTES
 from ofediq.federation import Broker, Learner, ModelSpec, Rules, Server, Session, coordinate, embedded
 from ofediq.federation.network.embedded import free_port
 from ofediq.federation.network.link import connect
@@ -174,7 +174,7 @@ async def measure() -> None:
         for clients in CLIENTS:
             runs = {name: await federate(rate, clients, where) for name, rate in METHODS.items()}
             for name, run in runs.items():
-                size = round(run["payload"] / run["updates"]) + REPORT_BYTES + HEADER_BYTES
+                size = round(run["payload"] / run["updates"]) + REPORT_BYTES + FRAME_BYTES
                 plain = await bare(clients, max(1, round(run["updates"] / ROUNDS)), size, where)
                 rows.append(
                     [

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ofediq import codec
-from ofediq.codec import Message
+from ofediq.codec import Raw, pack_frame
 from ofediq.federation.protocol.messages import Publish, Report, UpdateMessage, write_json
+from ofediq.randomness import Address
 
 
 def forged(federation: str) -> list[Publish]:
     """An update of c1, a model of the server's and the last will of c0, whoever publishes them."""
-    frame = codec.encode(Message.raw(np.full(650, 1e6, np.float32), step=1, client=1), "raw")
+    frame = pack_frame(Raw().encode(np.full(650, 1e6, np.float32), Address(0, 1, 1)), step=1)
     return [
         Publish(f"{federation}/u/c1", UpdateMessage(Report(), 1, frame).encode()),
         Publish(f"{federation}/model", b"nonsense", retain=True),

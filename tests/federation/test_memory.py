@@ -95,7 +95,8 @@ def test_an_update_that_is_lost_stays_in_the_memory(stream: Stream) -> None:
     def lose(name: str, one: Publish) -> list[Publish]:
         if name != "c3" or len(said) == 2:
             return [one]
-        body = read_body(UpdateMessage.decode(one.payload, 1).body, {"update": 0})["update"]
+        message = UpdateMessage.decode(one.payload, 1)
+        body = read_body(message.body, ["update"], message.step)["update"]
         update = method.compress.decode(body, DIM, Address(5, len(said) + 1, 3), None)
         said.append((update, network.learners["c3"].params))
         return [one] if len(said) == 2 else []

@@ -104,4 +104,4 @@ def test_authors_preset_takes_one_rate() -> None:
 def test_a_plan_for_bits_on_the_wire_makes_entropy_coded_messages() -> None:
     chosen = theory.plan(0.01, 500, method="measured")
     compress = methods.from_plan(chosen).compress
-    assert compress == methods.quantize(chosen.levels, chosen.blocks, coding="entropy")
+    assert compress == methods.quantize(chosen.levels, chosen.blocks, coding="entropy", norm_bits=16)

@@ -65,7 +65,7 @@ def test_a_client_alone_a_server_and_the_simulator_draw_the_same(piece: Particip
 @pytest.mark.parametrize(("levels", "blocks"), [(1, 1), (3, 14), (17, 650), (7, 1)])
 @pytest.mark.parametrize("coding", ["packed", "entropy"])
 def test_quantize_in_bulk_is_what_the_receiver_decodes(
-    levels: int, blocks: int, coding: codec.Coding
+    levels: int, blocks: int, coding: codec.SymbolCoding
 ) -> None:
     piece = methods.quantize(levels, blocks, coding=coding)
     updates = np.random.default_rng(0).standard_normal((5, 650)).astype(np.float32)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ofediq import methods, models, streams
-from ofediq.codec import Message
+from ofediq.codec import Encoded
 from ofediq.errors import ContractError, InputError
 from ofediq.methods import Method
 from ofediq.methods.client import ClientRule, Hold, Ogd
@@ -31,8 +31,8 @@ class Rounded(Identity):
     def apply(self, updates: Any, address: Address, signal: Any = None) -> tuple[Any, Any]:
         return super().apply((updates * 10).round() / np.float32(10), address)
 
-    def message(self, update: Any, address: Address, signal: float | None = None) -> Message:
-        return super().message((update * 10).round() / np.float32(10), address)
+    def encode(self, update: Any, address: Address, signal: float | None = None) -> Encoded:
+        return super().encode((update * 10).round() / np.float32(10), address)
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class Boastful(Identity):
 class TwoFaced(Identity):
     """The simulator sees the update, the server a part of it."""
 
-    def message(self, update: Any, address: Address, signal: float | None = None) -> Message:
-        return super().message(update * np.float32(0.9), address)
+    def encode(self, update: Any, address: Address, signal: float | None = None) -> Encoded:
+        return super().encode(update * np.float32(0.9), address)
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class SameForAll(Quantize):
     def apply(self, updates: Any, address: Address, signal: Any = None) -> tuple[Any, Any]:
         return super().apply(updates, address._replace(client=address.client * 0))
 
-    def message(self, update: Any, address: Address, signal: float | None = None) -> Message:
-        return replace(super().message(update, address._replace(client=0)), client=address.client)
+    def encode(self, update: Any, address: Address, signal: float | None = None) -> Encoded:
+        return super().encode(update, address._replace(client=0))
 
 
 @dataclass(frozen=True)

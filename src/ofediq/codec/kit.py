@@ -36,7 +36,7 @@ from ofediq.codec.rotation import rotate_rows, rotate_rows_back, rotation_blocks
 from ofediq.codec.schemes.blockwise import Blockwise
 from ofediq.codec.schemes.grid import grid_bits
 from ofediq.codec.schemes.scheme import read_floats, require_signal, write_floats
-from ofediq.codec.schemes.sparse import largest
+from ofediq.codec.schemes.sparse import largest, position_bits
 from ofediq.codec.sizes import class_bits, class_counts, payload_bits, symbol_bits
 from ofediq.codec.stack import Stack
 from ofediq.codec.tables import magnitude_classes, read_model
@@ -74,6 +74,7 @@ __all__ = [
     "packed_symbol_bytes",
     "payload_bits",
     "pop_symbols",
+    "position_bits",
     "push_symbols",
     "read_floats",
     "read_model",

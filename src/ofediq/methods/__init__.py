@@ -11,14 +11,13 @@ from ofediq.methods.adaptive import Adaptive, adaptive
 from ofediq.methods.broadcast import Broadcast, delta, whole
 from ofediq.methods.client import ClientRule, hold, local_ogd
 from ofediq.methods.combine import Combine, add_up
-from ofediq.methods.compress import Compressor, grid, identity, quantize
+from ofediq.methods.compress import Compressor, grid, identity, keep_largest, quantize, rotate, signs
 from ofediq.methods.method import Method, Topology
 from ofediq.methods.mirror import MirrorMap, mirror_map
 from ofediq.methods.parameter_free import Coin, coin
 from ofediq.methods.participation import Participation, bernoulli, everyone, fixed_size, norm_proportional
 from ofediq.methods.presets import PRESETS, SERVERS, method, server_rule, with_broadcast, with_server
 from ofediq.methods.registry import Terms, at_budget, entries, entry, make, named
-from ofediq.methods.rotate import rotate
 from ofediq.methods.server import ServerRule, adam, descend, optimizer
 from ofediq.methods.steered import Still, steered
 from ofediq.methods.steering import Budget, budget
@@ -65,6 +64,7 @@ __all__ = [
     "grid",
     "hold",
     "identity",
+    "keep_largest",
     "local",
     "local_ogd",
     "make",
@@ -81,6 +81,7 @@ __all__ = [
     "quantize",
     "rotate",
     "server_rule",
+    "signs",
     "steered",
     "whole",
     "with_broadcast",

@@ -7,16 +7,17 @@ full broadcast v = w.
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ofediq.arrays import Array, namespace
-from ofediq.codec import HEADER_BYTES, Coding, block_layout
+from ofediq.codec import Encoded, SymbolCoding
+from ofediq.codec.kit import block_layout
 from ofediq.errors import InputError, WireError, require_integer
-from ofediq.methods.compress import Encoded, Quantize, Vector, identity, quantize
+from ofediq.methods.compress import Quantize, Vector, identity, quantize
 from ofediq.methods.pieces import piece
-from ofediq.randomness import Address, Purpose
+from ofediq.randomness import Address
 
 SERVER = 2**32 - 1
 """The server's number where a message or a draw asks for a client's: no client has it."""
@@ -27,8 +28,6 @@ class Broadcast(abc.ABC):
 
     exact: bool = False
     """Whether the copy always equals the model."""
-    head: int = HEADER_BYTES
-    """Bytes of a message's `Encoded.head`."""
 
     def check(self, dim: int) -> None:  # noqa: B027  # most work for every size
         """Raise `InputError` unless this works for models of `dim` parameters."""
@@ -152,7 +151,9 @@ def whole() -> Whole:
     return Whole()
 
 
-def delta(levels: int = 7, blocks: int = 1, refresh: int | None = None, coding: Coding = "entropy") -> Delta:
+def delta(
+    levels: int = 7, blocks: int = 1, refresh: int | None = None, coding: SymbolCoding = "entropy"
+) -> Delta:
     """Broadcast differences quantised with s = `levels` and b = `blocks`, the whole model every `refresh` times.
 
     >>> piece = delta(levels=7, blocks=1, refresh=100)
@@ -161,4 +162,4 @@ def delta(levels: int = 7, blocks: int = 1, refresh: int | None = None, coding: 
     >>> after  # one coordinate differs: its block norm says all
     array([1., 2.], dtype=float32)
     """
-    return Delta(replace(quantize(levels, blocks, coding), purpose=Purpose.DOWNLINK), refresh)
+    return Delta(quantize(levels, blocks, coding), refresh)

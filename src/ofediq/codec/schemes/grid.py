@@ -62,13 +62,22 @@ class Grid:
         """NaN."""
         return NO_FORMULA
 
+    def common_step(self, signal: Array) -> Array:
+        """z, from the server's signal."""
+        return signal
+
+    def own_steps(self, updates: Array, signal: Array) -> Array:
+        """The step of each update's own grid, [n] or one for all: z, or coarser."""
+        return self.common_step(signal)
+
     def quantise(self, updates: Array, address: Address, signal: Array) -> tuple[Array, Array, Array]:
         """Symbols [n, dim], norms [n, 1], and which norms [n, 1] are not the common one."""
         xp = namespace(updates)
-        common = grid_norm(signal)
-        largest = abs(updates).max(-1)[:, None]
-        own = largest > common
-        norms = xp.where(own, xp.minimum(largest, np.float32(MAX_NORM)), common)
+        common = grid_norm(self.common_step(signal))
+        wanted = grid_norm(self.own_steps(updates, signal)) * xp.ones(updates.shape[0], np.float32)
+        wanted = xp.maximum(wanted, abs(updates).max(-1))[:, None]
+        own = wanted > common
+        norms = xp.where(own, xp.minimum(wanted, np.float32(MAX_NORM)), common)
         norms = xp.where(norms < np.float32(TINY), np.float32(0), norms)
         draws = stream_draws(address.key(Purpose.ROUND))(0, updates.shape[1])
         live = norms + (norms == 0) * np.float32(MAX_NORM)  # where nothing is sent, all symbols are 0
@@ -100,7 +109,7 @@ class Grid:
 
     def decode(self, encoded: Encoded, dim: int, address: Address, signal: float | None = None) -> Vector:
         """The update; lengths tell the forms apart, see `codec.schemes.blockwise`."""
-        common = grid_norm(require_signal(signal, self))
+        common = grid_norm(self.common_step(require_signal(signal, self)))
         payload, packed = encoded.payload, packed_symbol_bytes(dim, MAX_LEVELS)
         largest = _fixed(packed, dim, own=True)
         if len(payload) == largest == 4 * dim < packed + _NORM_BYTES:

@@ -30,6 +30,11 @@ class Encoded(NamedTuple):
     payload: bytes
     tail: int = 0
 
+    @property
+    def bits(self) -> int:
+        """Of the payload."""
+        return 8 * len(self.payload)
+
 
 class Scheme(Protocol):
     """How updates are quantised, written and read."""

@@ -82,7 +82,7 @@ class Sparse:
             made = made.at[xp.arange(clients)[:, None], where].set(sent)
         else:
             np.put_along_axis(made, where, sent, axis=1)
-        whole = 8 * xp.ceil((_position_bits(dim, count) + bits + 1) / 8)
+        whole = 8 * xp.ceil((position_bits(dim, count) + bits + 1) / 8)
         return made, xp.where((sent != 0).any(-1), whole, 0).astype(np.float32)
 
     def encode(self, update: Any, address: Address, signal: float | None = None) -> Encoded:
@@ -138,7 +138,7 @@ def _weights(dim: int, count: int) -> Ints:
     return np.array([dim - count, count], np.int64)
 
 
-def _position_bits(dim: int, count: int) -> float:
-    """D H(k / D)."""
+def position_bits(dim: int, count: int) -> float:
+    """What the positions of k = `count` out of D = `dim` coordinates cost: D H(k / D) bits."""
     rest = dim - count
     return count * math.log2(dim / count) + (rest * math.log2(dim / rest) if rest else 0.0)

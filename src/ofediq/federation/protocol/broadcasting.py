@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ofediq.codec import pack_frame
 from ofediq.federation.protocol.messages import ModelMessage
 from ofediq.methods import Method
 from ofediq.methods.round import RoundState
@@ -40,7 +41,7 @@ class Broadcasting:
         params, copy = np.asarray(after.params, np.float32), np.asarray(before.down.model, np.float32)
         encoded, adds = broadcast.encode(params, copy, self.seed, step, step // self.method.period)
         if adds:
-            self._difference = encoded.head + encoded.payload
+            self._difference = pack_frame(encoded, step)
         model = broadcast.decode(encoded, adds, copy, params.size, self.seed, step)
         return after._replace(down=after.down._replace(model=model))
 

@@ -30,7 +30,7 @@ from ofediq.federation.protocol.messages import (
 from ofediq.federation.protocol.task import Task
 from ofediq.methods import round as rounds
 from ofediq.methods.client import Outcome, Window
-from ofediq.methods.compress import Encoded
+from ofediq.codec import open_frame
 from ofediq.models import Model
 from ofediq.randomness import Address
 
@@ -64,10 +64,10 @@ def _follows(one: _Open, opened: ModelMessage) -> bool:
 
 def _moved(one: _Open, opened: ModelMessage) -> Vector:
     """The model of the open round, moved by the difference in `opened`."""
-    task, broadcast, data = one.task, one.task.method.broadcast, opened.difference or b""
-    encoded = Encoded(data[broadcast.head :], data[: broadcast.head])
+    task, step = one.task, one.opened.step
+    encoded, _ = open_frame(opened.difference or b"", range(step, step + 1))
     copy = np.asarray(one.opened.down.model)
-    return broadcast.decode(encoded, True, copy, task.dim, task.seed, one.opened.step)
+    return task.method.broadcast.decode(encoded, True, copy, task.dim, task.seed, step)
 
 
 class Learner:
@@ -317,7 +317,7 @@ class Learner:
         if sends and method.client.receipts:
             nothing = outcome._replace(accepted=np.zeros(1, bool))
             lost = rounds.settle(method, one.memory, one.window, nothing, down)
-        return write_body(messages) if sends else b"", lost, counted
+        return write_body(messages, step) if sends else b"", lost, counted
 
     def _judge(self, sample: Vector, label: npt.NDArray[Any]) -> None:
         """Count the prediction for a sample whose label is known now."""

@@ -16,15 +16,15 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ofediq.codec import Encoded, open_frame, pack_frame
 from ofediq.errors import InputError, WireError
 from ofediq.methods.client import Down
-from ofediq.methods.compress import Encoded
 
 PROTOCOL = 3
 """Version of everything in this module; both sides refuse another one."""
@@ -224,17 +224,17 @@ class UpdateMessage:
         return cls(Report(samples, loss, error), step, data[_REPORT.size + _STEP.size :])
 
 
-def write_body(messages: Mapping[str, Encoded]) -> bytes:
-    """The messages of one client; more than one are announced with their lengths."""
-    frames = [messages[name].head + messages[name].payload for name in sorted(messages)]
+def write_body(messages: Mapping[str, Encoded], step: int) -> bytes:
+    """The messages of one client, each in a short frame; more than one are announced with their lengths."""
+    frames = [pack_frame(messages[name], step) for name in sorted(messages)]
     if len(frames) == 1:
         return frames[0]
     return b"".join(_LENGTH.pack(len(frame)) + frame for frame in frames)
 
 
-def read_body(body: bytes, heads: Mapping[str, int]) -> dict[str, Encoded]:
-    """The inverse of `write_body` for messages of these names and lengths of heads, or `WireError`."""
-    wanted, frames = sorted(heads), []
+def read_body(body: bytes, names: Iterable[str], step: int) -> dict[str, Encoded]:
+    """The inverse of `write_body`, or `WireError`."""
+    wanted, frames = sorted(names), []
     if len(wanted) == 1:
         frames = [body]
     while body and len(wanted) > 1:
@@ -243,10 +243,8 @@ def read_body(body: bytes, heads: Mapping[str, int]) -> dict[str, Encoded]:
         body = body[_LENGTH.size + size :]
     if len(frames) != len(wanted):
         raise WireError(f"update: {len(frames)} messages where {len(wanted)} belong")
-    return {
-        name: Encoded(frame[heads[name] :], frame[: heads[name]])
-        for name, frame in zip(wanted, frames, strict=True)
-    }
+    expected = range(step, step + 1)
+    return {name: open_frame(frame, expected)[0] for name, frame in zip(wanted, frames, strict=True)}
 
 
 def write_json(**content: Any) -> bytes:

@@ -45,9 +45,8 @@ class OpenRound:
 def read_update(method: Method, body: bytes, down: Down, address: Address) -> Update:
     """The vectors in a message's body, or `WireError`."""
     sizes = method.client.sends(down.model.shape[-1])
-    heads = {part: method.compressor(part).head for part in sizes}
     vectors, bits = {}, 0
-    for part, encoded in read_body(body, heads).items():
+    for part, encoded in read_body(body, sizes, address.step).items():
         piece = method.compressor(part)
         signal = None if piece.signal is None else float(down.scalars[piece.signal])
         vectors[part] = piece.decode(encoded, sizes[part], address, signal)

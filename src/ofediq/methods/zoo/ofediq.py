@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from ofediq.codec import Coding
+from ofediq.codec import SymbolCoding
 from ofediq.methods.compress import quantize
 from ofediq.methods.method import Method
 from ofediq.methods.presets import federated
@@ -33,7 +33,8 @@ def ofediq(
     period: int = 1,
     step_size: float = 0.01,
     preset: str = "paper",
-    coding: Coding = "packed",
+    coding: SymbolCoding = "packed",
+    norm_bits: int = 32,
 ) -> Method:
     """OFedIQ(L, p, s, b) (Algorithm 2): intermittent transmission of quantised updates.
 
@@ -48,12 +49,16 @@ def ofediq(
         step_size: eta.
         preset: `paper` or `authors`, see `methods.presets`.
         coding: how a message is written: `packed` or `entropy`.
+        norm_bits: 32 as in the paper, or 16.
     """
-    compress = quantize(levels, blocks, coding=coding)
+    compress = quantize(levels, blocks, coding, norm_bits)
     return federated("OFedIQ", step_size, preset, rate=rate, period=period, compress=compress)
 
 
 def from_plan(chosen: Plan, step_size: float = 0.01, preset: str = "paper") -> Method:
     """OFedIQ with the parameters of a plan; entropy-coded if the plan counts bits on the wire."""
-    coding: Coding = "entropy" if chosen.method == "measured" else "packed"
-    return ofediq(chosen.rate, chosen.levels, chosen.blocks, chosen.period, step_size, preset, coding)
+    coding: SymbolCoding = "entropy" if chosen.method == "measured" else "packed"
+    norm_bits = 16 if chosen.method == "measured" else 32  # what the plan counts
+    return ofediq(
+        chosen.rate, chosen.levels, chosen.blocks, chosen.period, step_size, preset, coding, norm_bits
+    )

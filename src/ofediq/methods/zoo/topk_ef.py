@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ofediq.arrays import Array, namespace
+from ofediq.codec.kit import position_bits
 from ofediq.methods.client import ClientRule, Down, Outcome, Window
 from ofediq.methods.compress import keep_largest
 from ofediq.methods.method import Method
@@ -47,8 +49,13 @@ def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
     """As many coordinates as the budget pays for; if not even one per client and step, fewer senders."""
     rate = float(given.get("rate", 1.0))
     bits = terms.bits_per_step / terms.clients / rate
-    keep = min(terms.dim, int(bits // 64))
-    return {"keep": keep, "rate": rate} if keep else {"keep": 1, "rate": rate * bits / 64}
+    keep = bisect_right(range(1, terms.dim + 1), bits, key=lambda keep: _bits(terms.dim, keep))
+    return {"keep": keep, "rate": rate} if keep else {"keep": 1, "rate": rate * bits / _bits(terms.dim, 1)}
+
+
+def _bits(dim: int, keep: int) -> float:
+    """Of one message, and the rest of its last byte."""
+    return 32 * keep + position_bits(dim, keep) + 9
 
 
 @named(

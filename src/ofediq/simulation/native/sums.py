@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.codec import MAX_LEVELS, class_bits, packed_payload_bytes
+from ofediq.codec.kit import grid_bits
 from ofediq.methods import Method
 from ofediq.methods.client import Down, Hold, Ogd
 from ofediq.methods.compress import Grid, Identity, Quantize
@@ -20,6 +20,9 @@ from ofediq.randomness import Address, Purpose, uniform
 from ofediq.simulation.native import library
 from ofediq.simulation.native.window import Kernels, Rules, Steered, load, supports
 from ofediq.simulation.window import Feed, Setting, Slot, Sums
+
+OWN_GRID = 2
+"""What the kernels write into `sent` for a message on a coarser grid of its own."""
 
 _SMALL = 1000
 """Parameters of a convex model below which Python's part of a step is longer than the whole step in JAX."""
@@ -122,7 +125,7 @@ def _penalty(model: Any, params: npt.NDArray[np.float32], order: npt.NDArray[np.
 def _bits(method: Method, model: Model) -> float:
     """Bits of one payload."""
     if isinstance(method.compress, Quantize):
-        return 8.0 * packed_payload_bytes(model.dim, method.compress.levels, method.compress.blocks)
+        return float(method.compress.fixed_bits(model.dim))
     return method.compress.formula_bits(model.dim)
 
 
@@ -131,6 +134,6 @@ def _cost(round_: Steered, dim: int) -> tuple[int, float]:
     who = np.flatnonzero(round_.sent)
     if not who.size:
         return 0, 0.0
-    norms = np.ones((who.size, 1), np.float32)  # of whatever size: one norm costs the same
-    bits = class_bits(round_.counts[who].astype(np.float32), norms, dim, MAX_LEVELS)
+    counts = round_.counts[who].astype(np.float32)
+    bits = grid_bits(counts, dim, own=round_.sent[who] == OWN_GRID)
     return int(who.size), float(bits.sum())

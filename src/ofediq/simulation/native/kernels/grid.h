@@ -11,7 +11,7 @@ struct steering {
     float step, loudest;         /* what the broadcast says, see methods/loudness.py */
     float spread, floor;         /* of NormProportional */
     const float *draws;          /* [clients], a client sends if its draw lies below its probability */
-    uint8_t *sent;               /* [clients], out */
+    uint8_t *sent;               /* [clients], out: 0, 1, or 2 for a message on a grid of its own */
     int32_t *counts;             /* [clients][CLASSES], out: how often each class of magnitudes occurs */
 };
 
@@ -87,14 +87,14 @@ INLINE float largest(const float *update, int64_t dim) {
     return most;
 }
 
-/* total += what the server decodes from `update`, which is zero past its end, on the grid; counts its symbols. An
+/* total += what the server decodes from `update`, which is zero past its end, on the grid; counts its symbols. Whether it has a grid of its own is returned. An
  * update beyond the largest symbol gets a coarser grid of its own, as in codec/schemes/grid.py. */
-static void add_on_grid(float step, const float *update, int64_t dim, const uint32_t key[2], float *total,
-                        int32_t *counts) {
+static int add_on_grid(float common, float step, const float *update, int64_t dim, const uint32_t key[2],
+                       float *total, int32_t *counts) {
     float norm = (float)GRID_LEVELS * step, most = largest(update, dim);
     if (norm > MAX_NORM) norm = MAX_NORM;
     if (most > norm) norm = most > MAX_NORM ? MAX_NORM : most;
-    if (norm < TINY) return; /* codec/schemes/grid.py: zeros */
+    if (norm < TINY) return 0; /* codec/schemes/grid.py: zeros */
     vec scale = spread((float)GRID_LEVELS / norm);
     vec unit = spread(norm * (float)(1.0 / GRID_LEVELS)), levels = spread((float)GRID_LEVELS);
     uvec index;
@@ -106,6 +106,7 @@ static void add_on_grid(float step, const float *update, int64_t dim, const uint
         int lanes = dim - i < LANES ? (int)(dim - i) : LANES;
         for (int lane = 0; lane < lanes; lane++) counts[class_of(size[lane])]++;
     }
+    return norm > (float)GRID_LEVELS * common;
 }
 
 #endif

@@ -211,7 +211,8 @@ static void deliver_steered(const struct shared *s, struct worker *t, int client
     uint32_t key[2];
     round_key(w->seed, w->step, (uint32_t)client, key);
     float step = own_step(g, norm / rate);
-    add_on_grid(step, t->update, (int64_t)n->dim, key, total, g->counts + (size_t)client * CLASSES);
+    int32_t *counts = g->counts + (size_t)client * CLASSES;
+    if (add_on_grid(g->step, step, t->update, (int64_t)n->dim, key, total, counts)) g->sent[client] = 2;
 }
 
 /* What a sender learns from one sample, into its own sum; with the last one it sends. */
