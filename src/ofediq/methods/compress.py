@@ -25,6 +25,7 @@ from ofediq.theory import quantizer_variance
 
 Vector = npt.NDArray[np.float32]
 
+
 class Compressor(abc.ABC):
     """From updates to what the server receives, with a count of bits: a `codec.Scheme`.
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ofediq.codec import open_frame
 from ofediq.errors import InputError
 from ofediq.federation.protocol.memory import Memory, MemoryFile
 from ofediq.federation.protocol.messages import (
@@ -30,7 +31,6 @@ from ofediq.federation.protocol.messages import (
 from ofediq.federation.protocol.task import Task
 from ofediq.methods import round as rounds
 from ofediq.methods.client import Outcome, Window
-from ofediq.codec import open_frame
 from ofediq.models import Model
 from ofediq.randomness import Address
 
