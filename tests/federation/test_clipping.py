@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofediq import codec, methods
-from ofediq.codec import Message
+from ofediq import methods
+from ofediq.codec import Raw, pack_frame
 from ofediq.federation import clock
 from ofediq.federation.protocol.clipping import START, Clipping
 from ofediq.federation.protocol.coordinator import Coordinator
 from ofediq.federation.protocol.messages import Report, UpdateMessage, write_json
+from ofediq.randomness import Address
 from tests.federation.network import FEDERATION
 from tests.federation.test_core import CLIENTS, coordinator
 
@@ -25,7 +26,7 @@ def send(server: Coordinator, sizes: list[float]) -> None:
     for number, size in enumerate(sizes):
         vector = np.zeros(650, np.float32)
         vector[0] = size
-        body = codec.encode(Message.raw(vector, step=step, client=number), "raw")
+        body = pack_frame(Raw().encode(vector, Address(0, step, number)), step)
         server.receive(f"{FEDERATION}/u/c{number}", UpdateMessage(Report(), step, body).encode(), 0.0)
 
 
