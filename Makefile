@@ -30,7 +30,7 @@ setup: .venv/.dev ## make .venv with everything for development
 	@touch $@ .venv/.run
 
 run: .venv/.run ## the main job, on embedded data
-	$(BIN)/ofediq run --out runs/digits --force
+	$(BIN)/ofediq run --methods fedogd,ofedavg,fedomd,ofediq,ofedgrid --step-size 0.5 --out runs/digits --force
 
 test: .venv/.dev ## all tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile

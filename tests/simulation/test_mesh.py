@@ -20,7 +20,8 @@ from ofediq import methods, models, streams
 from ofediq.simulation import client_mesh, join_processes, simulate
 
 METHODS = [methods.fedogd(0.1), methods.ofediq(0.4, 3, 14, step_size=0.1), methods.ofediq(0.6, 3, 14, period=4),
-           methods.ofedavg(0.3, 0.1, preset="authors")]
+           methods.ofedavg(0.3, 0.1, preset="authors"), methods.make("topk_ef(keep=20, rate=0.5, step_size=0.1)"),
+           methods.make("scaffold(period=3, rate=0.6, step_size=0.1)")]
 
 def runs(mesh):
     stream = streams.partition(streams.load("digits"), clients=10, steps=13, seed=1)  # 10 does not divide by 4
@@ -68,14 +69,14 @@ def test_one_two_and_four_devices_and_two_processes_agree() -> None:
             process.kill()
     for _, errors in outputs:
         assert "Traceback" not in errors, errors
-    expected, *others = np.array_split(np.arange(16), 4)
+    expected, *others = np.array_split(np.arange(24), 4)
     lines = numbers(outputs[0][0])
-    assert len(lines) == 16
+    assert len(lines) == 24
     for mesh in others:
         for one, other in zip(expected, mesh, strict=True):
             np.testing.assert_allclose(lines[other], lines[one], rtol=1e-4, atol=1e-6)
     joined = numbers(outputs[1][0])
-    assert len(joined) == 4
+    assert len(joined) == 6
     for one, line in zip(expected, joined, strict=True):
         np.testing.assert_allclose(line, lines[one], rtol=1e-4, atol=1e-6)
 

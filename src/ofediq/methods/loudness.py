@@ -20,8 +20,11 @@ from ofediq.arrays import Array, float32, namespace
 UNKNOWN = 2.0**-120
 """The step of the grid while the server knows nothing of the updates: smaller than any step it could choose."""
 
-HEAD_BITS = 88.0
-"""About what a message on the grid costs before its first coordinate: its norm and two tables."""
+HEAD_BITS = 16.0
+"""About what a message on the grid costs before its first coordinate: the model of its symbols."""
+
+FRAME_BITS = 64.0
+"""The frame that carries it live: no budget counts it unless it is told to, but the connection pays for it."""
 
 _FINEST = 18.0  # bits per coordinate beyond which no grid goes: symbols have 16 and a sign
 
@@ -124,16 +127,16 @@ def reach_for(bits: Array, dim: int, density: Array) -> Array:
 
 
 def best_spread(extra_bits: float = 0.0) -> float:
-    """Norm of a sampled update in grid steps that teaches most per bit if a message has `extra_bits` of frame.
+    """Norm of a sampled update in grid steps that teaches most per bit if a message costs `extra_bits` beside its frame.
 
     With h bits per message and c per coordinate that is not zero, sampling and rounding leave the variance
     n z (spread + a) of an update with norm n and ||u||_1 = a n, and cost n / z (h / spread + a c) bits. The product
     is least at spread = sqrt(h / c), whatever a is. Positions, signs and values take about c = 9 bits.
 
     >>> round(best_spread(), 1), round(best_spread(850), 1)
-    (3.1, 10.2)
+    (3.0, 10.2)
     """
-    return float(np.sqrt((HEAD_BITS + extra_bits) / 9.0))
+    return float(np.sqrt((HEAD_BITS + FRAME_BITS + extra_bits) / 9.0))
 
 
 def _word(number: Array) -> Array:
