@@ -10,7 +10,6 @@ import ofediq
 
 # Words that still stand for two things, each with a reason to go: take one out when it has only one home.
 KNOWN = {
-    "Encoded",  # what a scheme and what a compressor say of a payload
     "Grid",  # the scheme on the wire, and the compressor that sends it
     "Identity",  # the compressor that changes nothing, and the layer
     "Moments",
@@ -18,6 +17,7 @@ KNOWN = {
     "Pool",  # the layer, and the samples that clients draw from
     "Round",
     "Rules",
+    "Signs",  # as Grid
     "Steered",
 }
 

@@ -41,12 +41,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def page(name: str, room: ModuleType) -> str:
     """The public names of a room, in the order in which it lists them.
 
-    A function that is called like a module, such as `methods.rotate`, hides it for Python but not for a reader of
-    the source; it is named by its full path.
+    A function that is called like a module, such as `simulation.reference`, hides it for Python but not for a reader
+    of the source; it is named by its full path.
 
-    >>> import ofediq.methods
-    >>> page("ofediq.methods", ofediq.methods).splitlines()[-1]
-    '::: ofediq.methods.rotate.rotate'
+    >>> import ofediq.simulation
+    >>> page("ofediq.simulation", ofediq.simulation).splitlines()[-1]
+    '::: ofediq.simulation.reference.reference'
     """
     public = getattr(room, "__all__", None)
     hidden = [one for one in public or () if f"{name}.{one}" in sys.modules and callable(getattr(room, one))]

@@ -94,7 +94,7 @@ def test_a_client_is_read_whole(tmp_path: Path) -> None:
         ("features = 5", "feature = 5", r"`feature` is not known in \[model\]: did you mean 'features'\?"),
         ("features = 5", 'name = "softmax"', r"`shape` \(or `features`\) must be given in \[model\]"),
         ("features = 5", 'features = 5\nname = "cnn"', "`model` must be linear or mlp for a regression task"),
-        ('key = "ofedavg"', 'key = "fedsgd"', r"`key` in \[method\] must be one of"),
+        ('key = "ofedavg"', 'key = "sgd"', r"`key` in \[method\] must be one of"),
         ("budget = 0.5", "budget = 1.5", r"`budget` in \[method\] must lie in \(0, 1\], got 1.5"),
         ("budget = 0.5", 'budget = "all"', r"`budget` in \[method\] must lie in \(0, 1\], got 'all'"),
         ("step_size", "stepsize", r"`stepsize` is not known in \[method\]: did you mean 'step_size'\?"),

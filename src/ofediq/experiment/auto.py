@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ofediq.errors import InputError
 from ofediq.experiment.config import Config
 from ofediq.methods import Method, hold, with_server
-from ofediq.methods.adaptive import adaptive
+from ofediq.methods.adaptive_rule import adaptive
 from ofediq.methods.client import Ogd
 from ofediq.models import Anchored, Model, anchored, build
 from ofediq.models.network import Network

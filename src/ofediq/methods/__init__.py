@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ofediq.methods.adaptive import Adaptive, adaptive
+from ofediq.methods.adaptive_rule import Adaptive, adaptive
 from ofediq.methods.broadcast import Broadcast, delta, whole
 from ofediq.methods.client import ClientRule, hold, local_ogd
 from ofediq.methods.combine import Combine, add_up
+from ofediq.methods.composition import Method, Topology
 from ofediq.methods.compress import Compressor, grid, identity, keep_largest, quantize, rotate, signs
-from ofediq.methods.method import Method, Topology
 from ofediq.methods.mirror import MirrorMap, mirror_map
 from ofediq.methods.parameter_free import Coin, coin
 from ofediq.methods.participation import Participation, bernoulli, everyone, fixed_size, norm_proportional
 from ofediq.methods.presets import PRESETS, SERVERS, method, server_rule, with_broadcast, with_server
 from ofediq.methods.registry import Terms, at_budget, entries, entry, make, named
 from ofediq.methods.server import ServerRule, adam, descend, optimizer
-from ofediq.methods.steered import Still, steered
+from ofediq.methods.steered_rule import Still, steered
 from ofediq.methods.steering import Budget, budget
 from ofediq.methods.zoo.fedogd import fedogd
 from ofediq.methods.zoo.fedomd import fedomd

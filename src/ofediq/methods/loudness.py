@@ -127,7 +127,7 @@ def reach_for(bits: Array, dim: int, density: Array) -> Array:
 
 
 def best_spread(extra_bits: float = 0.0) -> float:
-    """Norm of a sampled update in grid steps that teaches most per bit if a message costs `extra_bits` beside its frame.
+    """Norm of a sampled update in grid steps that teaches most per bit; `extra_bits` a message beside its frame.
 
     With h bits per message and c per coordinate that is not zero, sampling and rounding leave the variance
     n z (spread + a) of an update with norm n and ||u||_1 = a n, and cost n / z (h / spread + a c) bits. The product

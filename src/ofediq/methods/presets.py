@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ofediq.errors import InputError, require, require_choice
-from ofediq.methods.adaptive import adaptive
+from ofediq.methods.adaptive_rule import adaptive
 from ofediq.methods.broadcast import Broadcast
 from ofediq.methods.client import ClientRule, hold, local_ogd
 from ofediq.methods.combine import Combine, Sum
+from ofediq.methods.composition import Method
 from ofediq.methods.compress import Compressor, identity
-from ofediq.methods.method import Method
 from ofediq.methods.mirror import Euclidean
 from ofediq.methods.parameter_free import coin
 from ofediq.methods.participation import Participation, bernoulli, everyone, fixed_size

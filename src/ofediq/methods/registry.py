@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ofediq.errors import InputError, require, require_choice, require_fraction, require_integer
-from ofediq.methods.method import Method
+from ofediq.methods.composition import Method
 
 GROUP = "ofediq.methods"
 

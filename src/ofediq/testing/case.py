@@ -13,7 +13,7 @@ from ofediq.errors import InputError
 from ofediq.methods import Method
 from ofediq.methods.loudness import pack
 from ofediq.methods.participation import NormProportional
-from ofediq.methods.steered import Steered, Still
+from ofediq.methods.steered_rule import Steered, Still
 from ofediq.models import Model, softmax
 from ofediq.randomness import Address
 from ofediq.simulation import Result, simulate

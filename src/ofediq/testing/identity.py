@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from ofediq.methods.method import pieces_of
+from ofediq.methods.composition import pieces_of
 from ofediq.testing.case import Case
 from ofediq.testing.compare import demand
 

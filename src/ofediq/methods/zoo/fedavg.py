@@ -12,8 +12,8 @@ import numpy as np
 from ofediq.arrays import Array, float32
 from ofediq.errors import require_choice, require_nonnegative, require_positive
 from ofediq.methods.client import ClientRule, Down, Sample, Window, local_ogd
+from ofediq.methods.composition import Method
 from ofediq.methods.compress import quantize
-from ofediq.methods.method import Method
 from ofediq.methods.participation import bernoulli, fixed_size
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method

@@ -11,7 +11,7 @@ import numpy as np
 from ofediq.arrays import Array, float32, namespace
 from ofediq.errors import require_positive
 from ofediq.methods.client import ClientRule, Down, Window
-from ofediq.methods.method import Method
+from ofediq.methods.composition import Method
 from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ofediq.methods.method import Method
+from ofediq.methods.composition import Method
 from ofediq.methods.presets import federated
 from ofediq.methods.registry import named
 

@@ -6,7 +6,7 @@ import math
 
 from ofediq.errors import InputError
 from ofediq.methods.client import local_ogd
-from ofediq.methods.method import Method
+from ofediq.methods.composition import Method
 from ofediq.methods.mirror import mirror_map
 from ofediq.methods.presets import federated, method
 from ofediq.methods.registry import named

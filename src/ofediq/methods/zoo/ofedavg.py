@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ofediq.methods.method import Method
+from ofediq.methods.composition import Method
 from ofediq.methods.presets import federated
 from ofediq.methods.registry import named
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ofediq.methods.composition import Method
 from ofediq.methods.compress import grid, quantize
-from ofediq.methods.method import Method
 from ofediq.methods.participation import norm_proportional
 from ofediq.methods.presets import federated
 from ofediq.methods.registry import Terms, named
-from ofediq.methods.steered import steered
+from ofediq.methods.steered_rule import steered
 from ofediq.methods.steering import Budget
 from ofediq.methods.steering import budget as steer_to
 

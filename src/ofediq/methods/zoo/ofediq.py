@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ofediq.codec import SymbolCoding
+from ofediq.methods.composition import Method
 from ofediq.methods.compress import quantize
-from ofediq.methods.method import Method
 from ofediq.methods.presets import federated
 from ofediq.methods.registry import Terms, named
 from ofediq.theory import Plan, plan

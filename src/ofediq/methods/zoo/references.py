@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ofediq.methods.client import local_ogd
+from ofediq.methods.composition import Method
 from ofediq.methods.compress import identity
-from ofediq.methods.method import Method
 from ofediq.methods.participation import everyone
 from ofediq.methods.presets import preset_server
 from ofediq.methods.registry import named

@@ -12,7 +12,7 @@ import numpy as np
 from ofediq.arrays import Array, float32, namespace
 from ofediq.errors import InputError, require_integer, require_positive
 from ofediq.methods.client import ClientRule, Down, Outcome, Sample, Window
-from ofediq.methods.method import Method
+from ofediq.methods.composition import Method
 from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method

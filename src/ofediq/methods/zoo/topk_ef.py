@@ -12,8 +12,8 @@ import numpy as np
 from ofediq.arrays import Array, namespace
 from ofediq.codec.kit import position_bits
 from ofediq.methods.client import ClientRule, Down, Outcome, Window
+from ofediq.methods.composition import Method
 from ofediq.methods.compress import keep_largest
-from ofediq.methods.method import Method
 from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method, preset_server

@@ -7,15 +7,15 @@ a simulation  featurize (a stream)
 from ofediq.streams.features.apply import featurize, suggest
 from ofediq.streams.features.labels import LabelTarget
 from ofediq.streams.features.numbers import NumberTarget
-from ofediq.streams.features.pipeline import BASELINES, Memory, Pipeline
+from ofediq.streams.features.pipeline import BASELINES, Pipeline, PipelineMemory
 from ofediq.streams.features.readings import Readings
 
 __all__ = [
     "BASELINES",
     "LabelTarget",
-    "Memory",
     "NumberTarget",
     "Pipeline",
+    "PipelineMemory",
     "Readings",
     "featurize",
     "suggest",

@@ -24,7 +24,7 @@ SCALES = ("standard", "robust")
 _DAY, _WEEK = 86_400.0, 604_800.0
 
 
-class Memory(NamedTuple):
+class PipelineMemory(NamedTuple):
     """What clients remember between samples, one row per client in every array."""
 
     readings: Seen
@@ -90,13 +90,13 @@ class Pipeline:
         """Names of the columns after the features."""
         return self.target.anchors
 
-    def memory(self, clients: int = 1) -> Memory:
+    def memory(self, clients: int = 1) -> PipelineMemory:
         """Clients that have seen nothing."""
-        return Memory(self.readings.memory(clients), self.target.memory(clients))
+        return PipelineMemory(self.readings.memory(clients), self.target.memory(clients))
 
     def observe(
-        self, memory: Memory, readings: NDArray[Any], time: NDArray[Any] | None = None
-    ) -> tuple[NDArray[np.float32], Memory]:
+        self, memory: PipelineMemory, readings: NDArray[Any], time: NDArray[Any] | None = None
+    ) -> tuple[NDArray[np.float32], PipelineMemory]:
         """Rows [clients, columns + anchors] of the samples at hand, and the memory after reading them.
 
         Arguments:
@@ -116,7 +116,7 @@ class Pipeline:
         parts = [measured, own, *self._clock(time, len(values)), anchors]
         return np.concatenate(parts, axis=1).astype(np.float32), memory._replace(readings=seen)
 
-    def learn(self, memory: Memory, targets: NDArray[Any]) -> Memory:
+    def learn(self, memory: PipelineMemory, targets: NDArray[Any]) -> PipelineMemory:
         """The memory after the targets [clients] of the samples that were observed last."""
         robust = self.scaling == "robust"
         values = np.asarray(targets, np.float64)
@@ -161,12 +161,12 @@ class Pipeline:
         ]
 
 
-def take(memory: Memory, clients: NDArray[Any]) -> Memory:
+def take(memory: PipelineMemory, clients: NDArray[Any]) -> PipelineMemory:
     """The rows of some clients."""
-    return cast(Memory, _mapped(lambda array: array[clients], memory))
+    return cast(PipelineMemory, _mapped(lambda array: array[clients], memory))
 
 
-def put(memory: Memory, clients: NDArray[Any], rows: Memory) -> None:
+def put(memory: PipelineMemory, clients: NDArray[Any], rows: PipelineMemory) -> None:
     """Write `rows` of some clients back into `memory`, which must be the caller's own."""
 
     def write(old: Any, new: Any) -> None:
