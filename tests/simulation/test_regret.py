@@ -156,3 +156,10 @@ def test_a_method_that_hardly_moves_has_the_regret_of_its_first_model(linear_str
     moving = simulate(methods.fedogd(0.01), linear_stream, models.linear(4), initial=first).regret()
     np.testing.assert_allclose(moving.idle, still.idle)
     assert moving.curve[-1] < moving.idle[-1] / 2
+
+
+def test_a_steered_method_is_not_covered_because_of_its_senders() -> None:
+    stream = streams.synthetic(clients=4, steps=6, features=3)
+    regret = simulate(methods.ofedgrid(1e4, 6, step_size=1e-4), stream, models.linear(3)).regret()
+    assert regret.bound is None
+    assert regret.reason == "the theorems assume independent participation"

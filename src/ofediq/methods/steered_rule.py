@@ -70,6 +70,11 @@ class Steered(ServerRule):
         """The name of the rule that moves the model."""
         return self.inner.name
 
+    @property
+    def descent(self) -> float | None:
+        """As the wrapped rule says."""
+        return getattr(self.inner, "descent", None)
+
     def start(self, params: Array) -> Array:
         """As the wrapped rule."""
         return self.inner.start(params)
