@@ -57,6 +57,11 @@ def _equinox(seed: int) -> Any:
     return nn.Sequential(layers)
 
 
+def _from_torch(make: Any, lower: bool) -> Any:
+    pytest.importorskip("torch", reason="needs the extra ofediq[torch]")
+    return models.from_torch(make, "classification", lower=lower)
+
+
 def _torch(seed: int) -> Any:
     nn = pytest.importorskip("torch.nn", reason="needs the extra ofediq[torch]")
     features = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
@@ -92,12 +97,12 @@ CASES: dict[str, tuple[Make, tuple[int, ...], str]] = {
         "conv 4, relu, pool, conv 3 same, identity, dense 3",
     ),
     "torch": (
-        lambda lower: models.from_torch(_torch, "classification", lower=lower),
+        lambda lower: _from_torch(_torch, lower),
         (8, 8),
         "conv 4 same, relu, pool, dense 3",
     ),
     "torch with channels": (
-        lambda lower: models.from_torch(_torch_channels, "classification", lower=lower),
+        lambda lower: _from_torch(_torch_channels, lower),
         (3, 8, 10),
         "pool, conv 4 5x5 same unbiased, tanh, dense 5, identity, dense 3",
     ),
