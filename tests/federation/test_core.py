@@ -45,6 +45,7 @@ METHODS = {
     "differences and memory": methods.with_broadcast(
         methods.make("scaffold(period=2, rate=0.7)", step_size=0.05), methods.delta(31, 1, refresh=4)
     ),
+    "own models": methods.make("fedomd_local(period=4)", step_size=0.1),
     "coin": methods.with_server(methods.ofedavg(0.3), methods.coin()),
 }
 
@@ -85,8 +86,9 @@ def test_it_gives_the_simulators_model_and_bits(key: str, stream: Stream) -> Non
     assert totals["rejected"] == {}
 
 
-def test_predictions_are_counted_once_each(stream: Stream) -> None:
-    server = coordinator(METHODS["packed"])
+@pytest.mark.parametrize("key", ["packed", "own models"])
+def test_predictions_are_counted_once_each(key: str, stream: Stream) -> None:
+    server = coordinator(METHODS[key])
     network = Network(server, stream)
     network.start()
     network.run()
@@ -95,7 +97,7 @@ def test_predictions_are_counted_once_each(stream: Stream) -> None:
             server.receive(one.topic, one.payload, network.now)
         assert server.monitor.client(name, 0).samples == STEPS
     error = sum(row.error for row in server.monitor.rows())
-    assert error == pytest.approx(expected(METHODS["packed"], stream).error.sum())
+    assert error == pytest.approx(expected(METHODS[key], stream).error.sum())
 
 
 @pytest.mark.parametrize("key", ["packed", "windows", "steered"])

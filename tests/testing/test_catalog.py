@@ -32,6 +32,8 @@ CASES = {
     "fedprox": methods.make("fedprox(period=4, rate=0.6, step_size=0.1)"),
     "fednova": methods.make("fednova(period=4, rate=0.6, step_size=0.1)"),
     "fedpaq": methods.make("fedpaq(period=4, rate=0.6, step_size=0.1)"),
+    "fedomd_local": methods.make("fedomd_local(period=4, step_size=0.1)"),
+    "fedomd_local-dual": methods.make("fedomd_local(period=3, step_size=0.02, mirror=simplex, average=dual)"),
     "ogd": methods.ogd(0.1),
     "local": methods.local(0.1),
 }

@@ -114,7 +114,7 @@ class ClientRule:
         """What it would send, by name."""
         return {"update": window.gradients}
 
-    def offer(self, wanted: Mapping[str, Array], down: Down, memory: Any) -> Array:
+    def offer(self, wanted: Mapping[str, Array], window: Window, down: Down, memory: Any) -> Array:
         """How much it has to say, [n], for a participation that asks: the norm of the update."""
         return length(wanted["update"])
 

@@ -88,7 +88,13 @@ def predict(
     method: Method, model: Predictor, window: Window, x: Array, y: Array, down: Down, memory: Any
 ) -> tuple[Array, Array, tuple[Array, ...]]:
     """Losses and errors of the clients' predictions, [n] each, and the losses of their experts alone."""
-    experts = method.client.experts(window, down, memory)
+    return judge(model, method.client.experts(window, down, memory), x, y)
+
+
+def judge(
+    model: Predictor, experts: tuple[tuple[Array, Array], ...], x: Array, y: Array
+) -> tuple[Array, Array, tuple[Array, ...]]:
+    """Losses and errors of what `experts` say together, [n] each, and the losses of each of them alone."""
     if len(experts) == 1:
         losses, errors = model.evaluate(experts[0][1], x, y)
         return losses, errors, (losses,)
@@ -137,7 +143,7 @@ def decide(
     """
     wanted = method.client.finish(window, down, memory)
     if drawn is None:
-        drawn = draw(method, wanted, down, memory, address, clients)
+        drawn = draw(method, wanted, window, down, memory, address, clients)
     sends, rates = drawn
     if method.client.divides and not method.participation.everyone:
         xp = namespace(rates)
@@ -147,14 +153,20 @@ def decide(
 
 
 def draw(
-    method: Method, wanted: Mapping[str, Array], down: Down, memory: Any, address: Address, clients: int
+    method: Method,
+    wanted: Mapping[str, Array],
+    window: Window,
+    down: Down,
+    memory: Any,
+    address: Address,
+    clients: int,
 ) -> tuple[Array, Array]:
     """Senders and rates, [n] each."""
     rule = method.participation
     if rule.foreseeable:
         return rule.draw(address, clients)
     signal = None if rule.signal is None else down.scalars[rule.signal]
-    return rule.draw(address, clients, method.client.offer(wanted, down, memory), signal)
+    return rule.draw(address, clients, method.client.offer(wanted, window, down, memory), signal)
 
 
 def transmit(

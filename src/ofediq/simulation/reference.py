@@ -139,7 +139,7 @@ class _Client:
         who = self.method.participation
         offers = signal = None
         if not who.foreseeable:
-            offers = self.method.client.offer(wanted, self.down, self.memory)
+            offers = self.method.client.offer(wanted, self.window, self.down, self.memory)
             signal = None if who.signal is None else self.down.scalars[who.signal]
         sends, rates = who.draw(address, clients, offers, signal)
         return bool(np.asarray(sends)[0]), np.asarray(rates)[0]

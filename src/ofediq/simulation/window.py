@@ -158,7 +158,7 @@ def _offers(
         remembered = _take(memory, who)
         window = _walk(setting, down, remembered, feed.pool, order)[0]
         wanted = method.client.finish(window, down, remembered)
-        offers = method.client.offer(wanted, down, remembered)
+        offers = method.client.offer(wanted, window, down, remembered)
         return (present * losses).sum(1), (present * errors).sum(1), offers
 
     loss, error, offers = jax.lax.map(one, (rows, numbers))

@@ -1,7 +1,8 @@
 """`Learner`: a client without its network. Messages in, messages out.
 
 One window of the method is one round here: the client starts from the common model, takes `period` samples, one
-local step each, and then sends or not. It predicts before it learns, always with the common model.
+local step each, and then sends or not. It predicts before it learns: with the common model, or with what the method's
+client rule has in its place.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from ofediq.models import Model
 from ofediq.randomness import Address
 
 Vector = npt.NDArray[np.float32]
+Experts = tuple[tuple[Any, Any], ...]  # what a client predicts with: weights and models
 
 log = logging.getLogger("ofediq.federation")
 
@@ -54,6 +56,11 @@ class _Open:
     memory: Any  # as it was when the round opened
     taken: int = 0  # steps done
     said: bytes | None = None  # what it sent; the same bytes again if the server asks again
+
+    @property
+    def experts(self) -> Experts:
+        """What it predicts with now."""
+        return self.task.method.client.experts(self.window, self.opened.down, self.memory)
 
 
 def _follows(one: _Open, opened: ModelMessage) -> bool:
@@ -98,7 +105,7 @@ class Learner:
         self._took_part = False
         self._waiting: bytes | None = None  # a model that came before the task or the number
         self._report = Report()
-        self._remembered: OrderedDict[bytes, Vector] = OrderedDict()
+        self._remembered: OrderedDict[bytes, Experts] = OrderedDict()
 
     @property
     def subscriptions(self) -> tuple[str, ...]:
@@ -164,18 +171,19 @@ class Learner:
         return []
 
     def predict(self, x: Any) -> Any:
-        """The prediction of the common model for one sample: a class or a number."""
+        """The client's prediction for one sample: a class or a number."""
         one, sample = self._opened(), self._sample(x)
-        self._remembered[sample.tobytes()] = one.opened.down.model
+        experts = self._remembered[sample.tobytes()] = one.experts
         while len(self._remembered) > REMEMBERED:
             self._remembered.popitem(last=False)
-        return np.asarray(one.model.predict(one.opened.down.model, sample))[0].item()
+        ((_, params),) = experts
+        return np.asarray(one.model.predict(params, sample))[0].item()
 
     def learn(self, x: Any, y: Any) -> tuple[bool, list[Publish]]:
         """Take one labelled sample; returns whether this round had room for it, and what to send.
 
         The prediction that counts is the one that `predict` made for this sample, however long ago, or else that of
-        the present common model. A sample that comes when the round has had its share is counted, not learnt.
+        the present model. A sample that comes when the round has had its share is counted, not learnt.
         """
         one, sample, label = self._opened(), self._sample(x), self._label(y)
         self._judge(sample, label)
@@ -188,6 +196,7 @@ class Learner:
             np.ones(1, bool),
             one.opened.down,
             one.memory,
+            rounds.judge(one.model, one.experts, sample, label)[2] if one.task.method.client.personal else (),
         )
         return True, self._advance(one)
 
@@ -322,8 +331,8 @@ class Learner:
     def _judge(self, sample: Vector, label: npt.NDArray[Any]) -> None:
         """Count the prediction for a sample whose label is known now."""
         one = self._opened()
-        params = self._remembered.pop(sample.tobytes(), one.opened.down.model)
-        loss, error = one.model.evaluate(params, sample, label)
+        experts = self._remembered.pop(sample.tobytes(), one.experts)
+        loss, error, _ = rounds.judge(one.model, experts, sample, label)
         self._report = self._report.plus(float(loss[0]), float(error[0]))
         self.samples += 1
 
