@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from types import ModuleType
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -41,19 +40,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def page(name: str, room: ModuleType) -> str:
     """The public names of a room, in the order in which it lists them.
 
-    A function that is called like a module, such as `simulation.reference`, hides it for Python but not for a reader
-    of the source; it is named by its full path.
-
     >>> import ofediq.simulation
-    >>> page("ofediq.simulation", ofediq.simulation).splitlines()[-1]
-    '::: ofediq.simulation.reference.reference'
+    >>> page("ofediq.simulation", ofediq.simulation).splitlines()[0]
+    '# ofediq.simulation'
     """
     public = getattr(room, "__all__", None)
-    hidden = [one for one in public or () if f"{name}.{one}" in sys.modules and callable(getattr(room, one))]
-    shown = "" if public is None else f"      members: {[one for one in public if one not in hidden]}\n"
+    shown = "" if public is None else f"      members: {list(public)}\n"
     options = f"    options:\n      show_root_heading: false\n      show_root_toc_entry: false\n{shown}"
-    others = [f"::: {getattr(room, one).__module__}.{one}" for one in hidden]
-    return "\n".join([f"# {name}", "", f"::: {name}", options, *others])
+    return "\n".join([f"# {name}", "", f"::: {name}", options])
 
 
 def overview(rooms: dict[str, ModuleType]) -> str:

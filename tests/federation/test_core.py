@@ -18,7 +18,7 @@ from ofediq.federation.protocol.rules import Rules
 from ofediq.federation.protocol.state import ServerState
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.methods import Method, ServerRule
-from ofediq.simulation.reference import reference
+from ofediq.simulation.oracle import reference
 from ofediq.streams import Stream, load, partition
 from tests.federation.network import FEDERATION, Network
 

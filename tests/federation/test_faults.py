@@ -21,7 +21,7 @@ from ofediq.federation.config import MethodChoice
 from ofediq.federation.network.broker import Broker
 from ofediq.federation.network.link import connect
 from ofediq.federation.protocol.messages import Publish
-from ofediq.simulation.reference import reference
+from ofediq.simulation.oracle import reference
 from ofediq.simulation.result import Result
 from ofediq.storage import LOCK_FILE
 from ofediq.streams import Stream, load, partition

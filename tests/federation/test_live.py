@@ -25,7 +25,7 @@ from ofediq.federation.setup import coordinate
 from ofediq.methods import Method
 from ofediq.randomness import Address
 from ofediq.simulation import simulate
-from ofediq.simulation.reference import reference
+from ofediq.simulation.oracle import reference
 from ofediq.streams import Stream, load, partition
 from ofediq.tracking import tracker
 from ofediq.tracking.mlflow import Mlflow

@@ -15,7 +15,7 @@ from ofediq.errors import InputError
 from ofediq.federation import Broker, BrokerError, Learner, ModelSpec, Rules, Server, Session, coordinate
 from ofediq.federation.network.sources import Feeder
 from ofediq.federation.security.certificates import issue, make_authority
-from ofediq.simulation.reference import reference
+from ofediq.simulation.oracle import reference
 from ofediq.streams import load, partition
 from tests.federation.live import InMemory, inject
 from tests.federation.messages import forged

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.codec import MAX_LEVELS, payload_bits
+from ofediq.codec.kit import MAX_LEVELS, payload_bits
 from ofediq.methods.loudness import loudness, own_step
 from ofediq.methods.steering import Budget, Signal
 

@@ -9,7 +9,7 @@ import pytest
 
 from ofediq.errors import InputError
 from ofediq.models import anchored, linear, mlp_classifier, mlp_regressor, softmax
-from ofediq.models.network import Place
+from ofediq.models.stack import Place
 
 
 @pytest.mark.parametrize("inner", [linear(3), mlp_regressor(3, (8,))])

@@ -18,7 +18,7 @@ from ofediq.methods.server import Descend
 from ofediq.models import Model, Network
 from ofediq.randomness import Address
 from ofediq.simulation import Regret, hindsight, simulate
-from ofediq.simulation.reference import reference
+from ofediq.simulation.oracle import reference
 from ofediq.streams import Dataset, Stream
 from ofediq.theory import ofedavg_step_limit, ofediq_step_limit, quantizer_variance
 

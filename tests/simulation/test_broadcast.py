@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ofediq import methods, models, streams
-from ofediq.codec import packed_payload_bytes
+from ofediq.codec.kit import packed_payload_bytes
 from ofediq.errors import InputError
 from ofediq.methods import Method
 from ofediq.simulation import InterruptedRunError, reference, simulate

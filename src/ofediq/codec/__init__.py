@@ -24,22 +24,6 @@ The parts that authors of schemes build with are in `ofediq.codec.kit`.
 """
 
 from ofediq.codec.frame import FRAME_BYTES, open_frame, pack_frame
-from ofediq.codec.kit import (
-    MAX_LEVELS,
-    MAX_NORM,
-    ROTATIONS,
-    block_layout,
-    block_norms,
-    class_bits,
-    packed_payload_bytes,
-    payload_bits,
-    rotated_levels,
-    rotated_symbols,
-    rotated_values,
-    rotation_blocks,
-    signed_symbols,
-    symbol_values,
-)
 from ofediq.codec.message import Message
 from ofediq.codec.quantizer import quantize, quantize_rotated
 from ofediq.codec.rotated import Rotation
@@ -61,9 +45,6 @@ __all__ = [
     "DEFAULT_MAX_DIM",
     "FRAME_BYTES",
     "HEADER_BYTES",
-    "MAX_LEVELS",
-    "MAX_NORM",
-    "ROTATIONS",
     "Coding",
     "Encoded",
     "Grid",
@@ -77,21 +58,10 @@ __all__ = [
     "Sparse",
     "SymbolCoding",
     "WireError",
-    "block_layout",
-    "block_norms",
-    "class_bits",
     "decode",
     "encode",
     "open_frame",
     "pack_frame",
-    "packed_payload_bytes",
-    "payload_bits",
     "quantize",
     "quantize_rotated",
-    "rotated_levels",
-    "rotated_symbols",
-    "rotated_values",
-    "rotation_blocks",
-    "signed_symbols",
-    "symbol_values",
 ]

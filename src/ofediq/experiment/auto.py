@@ -16,7 +16,7 @@ from ofediq.methods import Method, hold, with_server
 from ofediq.methods.adaptive_rule import adaptive
 from ofediq.methods.client import Ogd
 from ofediq.models import Anchored, Model, anchored, build
-from ofediq.models.network import Network
+from ofediq.models.stack import Network
 from ofediq.streams import Dataset, Stream, load, load_own, partition, usual_clients
 from ofediq.streams.features import Pipeline, featurize, suggest
 

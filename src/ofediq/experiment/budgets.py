@@ -16,11 +16,11 @@ from ofediq.experiment.folder import Folder
 from ofediq.experiment.output import write_output
 from ofediq.experiment.runner import Listener, run
 from ofediq.experiment.setup import Experiment
+from ofediq.methods.registry import entry, parse
 from ofediq.report import draw_frontier
 from ofediq.storage import save_json
 
 BUDGETS = (0.1, 0.01, 0.001, 0.0001)
-_FREE = ("fedogd", "ogd", "local")  # they do not depend on the budget
 
 
 def frontier(
@@ -42,7 +42,7 @@ def frontier(
     require(len(budgets) > 0, "budgets", "must name at least one budget", budgets)
     for budget in budgets:
         require_fraction("budgets", budget)
-    if not set(config.methods) - set(_FREE):
+    if all(_free(key) for key in config.methods):
         raise InputError(f"`methods` must name one that has a budget, got {', '.join(config.methods)}")
     summaries = {}
     for name, one in _runs(config, budgets):
@@ -60,11 +60,16 @@ def frontier(
 
 def _runs(config: Config, budgets: Sequence[float]) -> Iterator[tuple[str, Config]]:
     """The runs behind a frontier, by the name of their folder: first the ceiling, then budget after budget."""
-    free = tuple(dict.fromkeys(("fedogd", *(key for key in config.methods if key in _FREE))))
+    free = tuple(dict.fromkeys(("fedogd", *(key for key in config.methods if _free(key)))))
     yield "reference", replace(config, methods=free, budget=1.0)
-    paid = tuple(key for key in config.methods if key not in _FREE)
+    paid = tuple(key for key in config.methods if not _free(key))
     for budget in budgets:
         yield f"budget-{budget:g}", replace(config, methods=paid, budget=budget)
+
+
+def _free(key: str) -> bool:
+    """Does a budget leave this method as it is?"""
+    return entry(parse(key)[0]).spend is None
 
 
 def _summary(config: Config, folder: Folder, listener: Listener, force: bool) -> dict[str, Any]:

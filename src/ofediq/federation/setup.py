@@ -14,6 +14,7 @@ from ofediq.federation.protocol.rules import Rules
 from ofediq.federation.protocol.state import ServerState
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.methods import Method
+from ofediq.methods.pieces import describe
 from ofediq.models import Model
 
 
@@ -66,13 +67,21 @@ def _parameters(method: Method, rules: Rules) -> dict[str, Any]:
         "period": method.period,
         "server": method.server.name,
     }
-    for piece in (method.participation, method.compress, method.server):
-        for name in ("rate", "levels", "blocks", "bits", "step_size"):
-            value = getattr(piece, name, None)
-            if isinstance(value, (int, float)):
-                parameters[name] = value
+    for piece in (method.client, method.participation, method.compress, method.server):
+        parameters |= _numbers(describe(piece))
     parameters["pace"] = "as fast as possible" if rules.pace == "asap" else f"every {rules.interval:g} s"
     parameters["deadline"] = rules.deadline
     if rules.roster:
         parameters["clients"] = len(rules.roster)
     return parameters
+
+
+def _numbers(described: Any) -> dict[str, float]:
+    """The numbers in a piece by name, those of the pieces inside it first."""
+    found: dict[str, float] = {}
+    for name, value in described.items():
+        if isinstance(value, dict):
+            found = _numbers(value) | found
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            found[name] = value
+    return found

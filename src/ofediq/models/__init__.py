@@ -1,14 +1,14 @@
 """Models on flat parameter vectors: linear, softmax, mlp, cnn, any stack of layers, and adapters for frameworks."""
 
 from ofediq.models.adapters import LossModel, TorchModel, from_equinox, from_flax, from_loss, from_torch
-from ofediq.models.anchored import Anchored, anchored
+from ofediq.models.affine import linear, softmax
+from ofediq.models.anchor import Anchored, anchored
 from ofediq.models.base import LayeredModel, Model, Task
 from ofediq.models.catalog import build
-from ofediq.models.cnn import cnn
+from ofediq.models.convolutional import cnn
 from ofediq.models.layers import Conv, Dense, Identity, Pool, Relu, Tanh
-from ofediq.models.linear import linear, softmax
 from ofediq.models.mlp import mlp_classifier, mlp_regressor
-from ofediq.models.network import Network, network
+from ofediq.models.stack import Network, network
 
 __all__ = [
     "Anchored",

@@ -23,7 +23,7 @@ from ofediq.arrays import Array, namespace
 from ofediq.errors import InputError
 
 if TYPE_CHECKING:
-    from ofediq.models.network import Network
+    from ofediq.models.stack import Network
 
 Task = Literal["classification", "regression"]
 

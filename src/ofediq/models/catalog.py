@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 from ofediq.errors import InputError, require
+from ofediq.models.affine import linear, softmax
 from ofediq.models.base import Model, Task
-from ofediq.models.cnn import cnn
+from ofediq.models.convolutional import cnn
 from ofediq.models.layers import is_stack, parse
-from ofediq.models.linear import linear, softmax
 from ofediq.models.mlp import mlp_classifier, mlp_regressor
-from ofediq.models.network import network
+from ofediq.models.stack import network
 
 NAMES = ("auto", "linear", "softmax", "mlp", "cnn")
 

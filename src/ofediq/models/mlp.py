@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ofediq.errors import require, require_integer
 from ofediq.models.layers import Dense
-from ofediq.models.network import Network, network
+from ofediq.models.stack import Network, network
 
 
 def mlp_classifier(

@@ -1,10 +1,10 @@
 """The simulator: K clients, T steps, one method, fast; and the plain loop that it is checked against."""
 
+from ofediq.simulation.comparator import Comparator, hindsight
 from ofediq.simulation.engine import InterruptedRunError, simulate
-from ofediq.simulation.hindsight import Comparator, hindsight
 from ofediq.simulation.mesh import client_mesh, join_processes
 from ofediq.simulation.native import native_status
-from ofediq.simulation.reference import reference
+from ofediq.simulation.oracle import reference
 from ofediq.simulation.regret import DynamicRegret, Regret
 from ofediq.simulation.result import Result
 

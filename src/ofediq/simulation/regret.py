@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ofediq.errors import InputError, require_integer
 from ofediq.methods import Method
-from ofediq.simulation.hindsight import Comparator, hindsight, losses_of
+from ofediq.simulation.comparator import Comparator, hindsight, losses_of
 from ofediq.theory import regret_bound_curve
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ofediq.errors import InputError, extra
 if TYPE_CHECKING:
     from ofediq.methods import Method
     from ofediq.models import Model
-    from ofediq.simulation.hindsight import Comparator
+    from ofediq.simulation.comparator import Comparator
     from ofediq.simulation.regret import DynamicRegret, Regret
     from ofediq.streams import Stream
 

@@ -11,7 +11,7 @@ import numpy as np
 from ofediq.arrays import Array
 from ofediq.errors import InputError
 from ofediq.models.base import Model
-from ofediq.models.network import Network
+from ofediq.models.stack import Network
 from ofediq.models.stages import Shape
 
 Lowering = Callable[[Shape], Network | str]

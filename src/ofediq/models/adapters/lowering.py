@@ -16,7 +16,7 @@ import numpy as np
 from ofediq.arrays import Array
 from ofediq.errors import InputError, extra
 from ofediq.models.layers import Conv, Dense, Identity, Layer, Pool, Relu, Tanh, arranged
-from ofediq.models.network import Network, Place
+from ofediq.models.stack import Network, Place
 from ofediq.models.stages import Shape
 
 Axes = tuple[tuple[Any, ...], ...]

@@ -11,7 +11,7 @@ from ofediq.models.adapters.loss import LossModel
 from ofediq.models.adapters.lowering import lower as lower_outputs
 from ofediq.models.adapters.outputs import checked_chunk, checked_outputs, checked_task, sample_loss
 from ofediq.models.base import Task
-from ofediq.models.network import Network
+from ofediq.models.stack import Network
 
 
 def model_of_outputs(

@@ -23,7 +23,7 @@ from ofediq.models.adapters.lowered import LoweredModel, Lowering
 from ofediq.models.adapters.outputs import check_outputs, checked_chunk, checked_task
 from ofediq.models.adapters.torch_layers import lower_module
 from ofediq.models.base import Task
-from ofediq.models.network import Network
+from ofediq.models.stack import Network
 
 Tensor = Any
 """A `torch.Tensor`; the library is not imported before it is needed."""

@@ -12,7 +12,7 @@ from ofediq.errors import InputError, extra
 from ofediq.models.adapters.lowering import UnknownLayerError, agrees, assembled
 from ofediq.models.adapters.outputs import check_outputs
 from ofediq.models.layers import Conv, Dense, Layer, Pool, Relu, Tanh
-from ofediq.models.network import Network
+from ofediq.models.stack import Network
 from ofediq.models.stages import Shape
 
 Places = list[tuple[int, Shape, tuple[int, ...]]]

@@ -15,7 +15,7 @@ from ofediq.methods.compress import Grid, Identity, Quantize
 from ofediq.methods.mirror import Euclidean
 from ofediq.methods.participation import NormProportional
 from ofediq.models import Model
-from ofediq.models.network import Network
+from ofediq.models.stack import Network
 from ofediq.randomness import Address, Purpose, uniform
 from ofediq.simulation.native import library
 from ofediq.simulation.native.window import Kernels, Rules, Steered, load, supports

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.codec import MAX_LEVELS
+from ofediq.codec.kit import MAX_LEVELS
 from ofediq.codec.tables import magnitude_classes
 from ofediq.errors import InputError, require_integer
 from ofediq.methods.loudness import unpack

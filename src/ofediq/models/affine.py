@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ofediq.errors import require_integer
 from ofediq.models.layers import Dense
-from ofediq.models.network import Network, network
+from ofediq.models.stack import Network, network
 
 
 def linear(features: int, l2: float = 0.0, intercept: bool = True) -> Network:

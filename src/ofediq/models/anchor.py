@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ofediq.arrays import Array, namespace
 from ofediq.errors import InputError
 from ofediq.models.base import LayeredModel, Task
-from ofediq.models.network import Network
+from ofediq.models.stack import Network
 
 
 @dataclass(frozen=True)

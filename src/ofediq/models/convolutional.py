@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ofediq.errors import require, require_integer
-from ofediq.models.network import Network, network
+from ofediq.models.stack import Network, network
 
 
 def cnn(height: int = 28, width: int = 28, classes: int = 10, l2: float = 0.0) -> Network:
