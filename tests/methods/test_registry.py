@@ -10,7 +10,7 @@ from ofediq import methods
 from ofediq.errors import InputError
 from ofediq.methods import Terms
 from ofediq.methods.pieces import describe, restore
-from ofediq.methods.registry import entries, parse, split
+from ofediq.methods.registry import entries, parse
 from ofediq.randomness import Address
 
 TERMS = Terms(budget=0.05, dim=650, clients=40, steps=100)
@@ -45,7 +45,7 @@ def test_parameters_by_name() -> None:
     each = made.compress.formula_bits(650)
     rate = float(made.participation.rates(40).mean())
     assert rate * each * 40 == pytest.approx(TERMS.bits_per_step, rel=1e-6)
-    assert split("fedogd, ofediq(levels=7,blocks=2)") == ("fedogd", "ofediq(levels=7,blocks=2)")
+    assert parse("a(b(c=1), d=2)") == ("a", {"inner": "b(c=1)", "d": 2})
     assert parse("a(b=[1, 2], c='x', d=None)") == ("a", {"b": [1, 2], "c": "x", "d": None})
 
 
@@ -55,6 +55,11 @@ def test_parameters_by_name() -> None:
         ("sgd", "`method` must be one of fedogd"),
         ("ofediq(", "`method` must be a name, or name"),
         ("ofediq(7)", "`method` must be a name, or name"),
+        ("fedpoe(fedogd, fedogd)", "`method` must be a name, or name"),
+        ("fedpoe(fedogd, inner=fedogd)", "`method` must be a name, or name"),
+        ("fedpoe(inner=local)", "`inner` must be a federated method"),
+        ("fedpoe(fedpoe(fedogd))", "`inner` must not be mixed already"),
+        ("ofediq(fedogd)", "`inner` is not a parameter of ofediq"),
         ("__import__('os').system('true')", "`method` must be a name, or name"),
         ("ofedavg(rate=1/0)", "`method` must have numbers, texts or lists as values"),
         ("ofediq(speed=3)", "`speed` is not a parameter of ofediq: it has rate, levels"),

@@ -7,7 +7,6 @@ def run(given: Given, ...): ...    # ... and `given` holds those that the user n
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, get_type_hints
@@ -122,10 +121,17 @@ def parsed(one: Declared, value: Any) -> Any:
 def split(text: str) -> list[str]:
     """The parts between commas; those inside brackets belong to a part.
 
-    >>> split("fedogd, ofediq(levels=7,blocks=3)")
-    ['fedogd', 'ofediq(levels=7,blocks=3)']
+    >>> split("fedogd, fedpoe(inner=ofediq(levels=7,blocks=3), steps=9)")
+    ['fedogd', 'fedpoe(inner=ofediq(levels=7,blocks=3), steps=9)']
     """
-    return [part.strip() for part in re.split(r",(?![^()]*\))", text)]
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
 
 
 def _name(one: Declared, variant: Variant) -> str:

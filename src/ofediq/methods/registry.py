@@ -128,6 +128,8 @@ class Entry:
             given: parameters by name.
             terms: what to fit the others to.
             common: `step_size` and `preset` of the run, for methods that have them.
+
+        A parameter called `inner` is a method: its text is made with the same terms.
         """
         known = {one.name: one for one in self.parameters}
         for name in given:
@@ -138,6 +140,9 @@ class Entry:
         if terms is not None and self.spend is not None:
             values |= self.spend(terms, given)
         values |= given
+        if "inner" in known and isinstance(values.setdefault("inner", known["inner"].default), str):
+            shared = {name: value for name, value in given.items() if name in COMMON}
+            values["inner"] = make(values["inner"], terms, **(common | shared))
         for name, one in known.items():
             if one.required and name not in values:
                 raise InputError(f"`{name}` must be given for {self.name}, as {self.name}({name}=...)")
@@ -233,8 +238,12 @@ def at_budget(
 def parse(text: str) -> tuple[str, dict[str, Any]]:
     """Name and parameters in a text; values are Python literals, other words are texts, and calls are methods.
 
+    A word or call without a name is the method that this one wraps.
+
     >>> parse("ofediq(levels=7, coding=entropy)")
     ('ofediq', {'levels': 7, 'coding': 'entropy'})
+    >>> parse("fedpoe(ofediq(levels=7), mixing=adaptive)")
+    ('fedpoe', {'inner': 'ofediq(levels=7)', 'mixing': 'adaptive'})
     """
     rule = "must be a name, or name(parameter=value, ...)"
     try:
@@ -243,25 +252,15 @@ def parse(text: str) -> tuple[str, dict[str, Any]]:
         raise InputError(f"`method` {rule}, got {text!r}") from None
     if isinstance(call, ast.Name):
         return call.id, {}
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         raise InputError(f"`method` {rule}, got {text!r}")
-    require(all(one.arg is not None for one in call.keywords), "method", rule, text)
-    return call.func.id, {str(one.arg): _literal(one.value, text) for one in call.keywords}
-
-
-def split(text: str) -> tuple[str, ...]:
-    """The methods in a list with commas; commas inside brackets belong to a method.
-
-    >>> split("fedogd, ofediq(levels=7, blocks=2)")
-    ('fedogd', 'ofediq(levels=7, blocks=2)')
-    """
-    parts, depth, start = [], 0, 0
-    for index, letter in enumerate(text):
-        depth += (letter in "([") - (letter in ")]")
-        if letter == "," and depth == 0:
-            parts.append(text[start:index])
-            start = index + 1
-    return tuple(part.strip() for part in [*parts, text[start:]] if part.strip())
+    inner = [one for one in call.args if isinstance(one, (ast.Name, ast.Call))]
+    names = [one.arg for one in call.keywords] + ["inner"] * len(inner)
+    plain = None not in names and len(set(names)) == len(names)
+    require(plain and len(inner) == len(call.args), "method", rule, text)
+    values = {str(one.arg): _literal(one.value, text) for one in call.keywords}
+    wrapped = {"inner": _literal(inner[0], text)} if inner else {}
+    return call.func.id, {**wrapped, **values}
 
 
 def _literal(node: ast.expr, text: str) -> Any:

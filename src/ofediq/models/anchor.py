@@ -86,9 +86,8 @@ class Anchored(LayeredModel):
         """Back through the inner model; the anchors are not learnt."""
         return self.inner.backward(params, cache, deltas[:, : self.inner.outputs], each)
 
-    def predict(self, params: Array, xs: Array) -> Array:
+    def _answer(self, outputs: Array) -> Array:
         """The class, or b + s f."""
-        outputs, _ = self.forward(params, xs)
         if self.task == "classification":
             return outputs.argmax(-1)
         return outputs[..., 1] + outputs[..., 2] * outputs[..., 0]

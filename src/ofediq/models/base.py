@@ -14,7 +14,7 @@ its own.
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from ofediq.models.stack import Network
 
 Task = Literal["classification", "regression"]
+
+Experts: TypeAlias = tuple[tuple[Array, Array], ...]
+"""Models whose outputs are mixed: (weight, params) each; weights are numbers or [n], params [dim] or [n, dim]."""
 
 
 class Model(abc.ABC):
@@ -57,11 +60,15 @@ class Model(abc.ABC):
     def evaluate(self, params: Array, xs: Array, ys: Array) -> tuple[Array, Array]:
         """Losses and errors, each [n]: the error is 0 or 1 in classification, squared in regression."""
 
-    def evaluate_mixture(
-        self, experts: tuple[tuple[Array, Array], ...], xs: Array, ys: Array
-    ) -> tuple[Array, Array]:
+    def evaluate_mixture(self, experts: Experts, xs: Array, ys: Array) -> tuple[Array, Array]:
         """Losses and errors of the weighted mean of several models' outputs: (weight, params) each."""
         raise InputError(f"`model` must offer its outputs to be mixed, got {self.name!r}")
+
+    def predict_mixture(self, experts: Experts, xs: Array) -> Array:
+        """What `predict` says of the weighted mean of several models' outputs."""
+        if len(experts) > 1:
+            raise InputError(f"`model` must offer its outputs to be mixed, got {self.name!r}")
+        return self.predict(experts[0][1], xs)
 
     @abc.abstractmethod
     def client_gradients(self, params: Array, xs: Array, ys: Array) -> Array:
@@ -104,8 +111,7 @@ class LayeredModel(Model):
 
     def predict(self, params: Array, xs: Array) -> Array:
         """The predicted class (int) or number (float) for each sample."""
-        outputs, _ = self.forward(params, xs)
-        return outputs.argmax(-1) if self.task == "classification" else outputs[..., 0]
+        return self._answer(self.forward(params, xs)[0])
 
     def evaluate(self, params: Array, xs: Array, ys: Array) -> tuple[Array, Array]:
         """Losses and errors of each sample."""
@@ -113,17 +119,15 @@ class LayeredModel(Model):
         losses, errors, _ = self._head(outputs, ys)
         return losses + self._penalty(params), errors
 
-    def evaluate_mixture(
-        self, experts: tuple[tuple[Array, Array], ...], xs: Array, ys: Array
-    ) -> tuple[Array, Array]:
-        """Losses and errors of mixed outputs; weights are numbers or [n]."""
-        xp = namespace(xs)
-        weights = [xp.broadcast_to(xp.asarray(weight), (xs.shape[0],))[:, None] for weight, _ in experts]
-        outputs = sum(
-            w * self.forward(params, xs)[0] for w, (_, params) in zip(weights, experts, strict=True)
-        )
-        losses, errors, _ = self._head(outputs / sum(weights), ys)
-        return losses, errors
+    def evaluate_mixture(self, experts: Experts, xs: Array, ys: Array) -> tuple[Array, Array]:
+        """Losses and errors of mixed outputs, with the weighted mean of the penalties."""
+        outputs, penalty = self._mixed(experts, xs)
+        losses, errors, _ = self._head(outputs, ys)
+        return losses + penalty, errors
+
+    def predict_mixture(self, experts: Experts, xs: Array) -> Array:
+        """The class or number that mixed outputs mean."""
+        return self._answer(self._mixed(experts, xs)[0])
 
     def client_gradients(self, params: Array, xs: Array, ys: Array) -> Array:
         """One gradient per sample."""
@@ -146,6 +150,22 @@ class LayeredModel(Model):
     def describe(self) -> dict[str, Any]:
         """What identifies this model in a run's configuration."""
         return {**super().describe(), "l2": self.l2}
+
+    def _answer(self, outputs: Array) -> Array:
+        """The class or number that outputs mean."""
+        return outputs.argmax(-1) if self.task == "classification" else outputs[..., 0]
+
+    def _mixed(self, experts: Experts, xs: Array) -> tuple[Array, Array]:
+        """The weighted means of outputs and of penalties; an expert without weight may have diverged."""
+        xp = namespace(xs)
+        shares = [xp.broadcast_to(xp.asarray(weight), (xs.shape[0],)) for weight, _ in experts]
+        total, outputs, penalty = sum(shares), np.float32(0), np.float32(0)
+        for share, (_, params) in zip(shares, experts, strict=True):
+            part = share / total
+            scores = self.forward(params, xs)[0]
+            outputs = outputs + xp.where(part[:, None] > 0, part[:, None] * scores, np.float32(0))
+            penalty = penalty + xp.where(part > 0, part * self._penalty(params), np.float32(0))
+        return outputs, penalty
 
     def _penalty(self, params: Array) -> Array | float:
         return np.float32(self.l2 / 2) * (params * params).sum(-1) if self.l2 else np.float32(0)

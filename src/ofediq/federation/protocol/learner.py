@@ -1,8 +1,8 @@
 """`Learner`: a client without its network. Messages in, messages out.
 
 One window of the method is one round here: the client starts from the common model, takes `period` samples, one
-local step each, and then sends or not. It predicts before it learns: with the common model, or with what the method's
-client rule has in its place.
+local step each, and then sends or not. It predicts before it learns, with the common model, or with what a personal
+method mixes with it.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from ofediq.federation.protocol.task import Task
 from ofediq.methods import round as rounds
 from ofediq.methods.client import Outcome, Window
 from ofediq.models import Model
+from ofediq.models.base import Experts
 from ofediq.randomness import Address
 
 Vector = npt.NDArray[np.float32]
-Experts = tuple[tuple[Any, Any], ...]  # what a client predicts with: weights and models
 
 log = logging.getLogger("ofediq.federation")
 
@@ -176,17 +176,16 @@ class Learner:
         experts = self._remembered[sample.tobytes()] = one.experts
         while len(self._remembered) > REMEMBERED:
             self._remembered.popitem(last=False)
-        ((_, params),) = experts
-        return np.asarray(one.model.predict(params, sample))[0].item()
+        return np.asarray(one.model.predict_mixture(experts, sample))[0].item()
 
     def learn(self, x: Any, y: Any) -> tuple[bool, list[Publish]]:
         """Take one labelled sample; returns whether this round had room for it, and what to send.
 
         The prediction that counts is the one that `predict` made for this sample, however long ago, or else that of
-        the present model. A sample that comes when the round has had its share is counted, not learnt.
+        what it holds now. A sample that comes when the round has had its share is counted, not learnt.
         """
         one, sample, label = self._opened(), self._sample(x), self._label(y)
-        self._judge(sample, label)
+        losses = self._judge(sample, label)
         if not self.hungry:
             return False, []
         one.window = rounds.learn(
@@ -196,7 +195,7 @@ class Learner:
             np.ones(1, bool),
             one.opened.down,
             one.memory,
-            rounds.judge(one.model, one.experts, sample, label)[2] if one.task.method.client.personal else (),
+            losses,
         )
         return True, self._advance(one)
 
@@ -328,13 +327,14 @@ class Learner:
             lost = rounds.settle(method, one.memory, one.window, nothing, down)
         return write_body(messages, step) if sends else b"", lost, counted
 
-    def _judge(self, sample: Vector, label: npt.NDArray[Any]) -> None:
-        """Count the prediction for a sample whose label is known now."""
+    def _judge(self, sample: Vector, label: npt.NDArray[Any]) -> tuple[Any, ...]:
+        """Count the prediction for a sample whose label is known now; returns the losses of its experts."""
         one = self._opened()
-        experts = self._remembered.pop(sample.tobytes(), one.experts)
-        loss, error, _ = rounds.judge(one.model, experts, sample, label)
+        experts = self._remembered.pop(sample.tobytes(), None) or one.experts
+        loss, error, losses = rounds.judge(one.model, experts, sample, label)
         self._report = self._report.plus(float(loss[0]), float(error[0]))
         self.samples += 1
+        return losses
 
     def _publish(self, step: int, body: bytes) -> Publish:
         report, self._report = self._report.split()
