@@ -129,6 +129,8 @@ def test_weights_are_those_of_the_equations(mixing: Any) -> None:
 
 
 LIVE = {
+    "psofed": make("psofed(keep=40, rate=0.5)", step_size=0.1),
+    "psofed, shifted": make("psofed(keep=40, rate=0.5, masks=shifted)", step_size=0.1),
     "fedpoe of ofedgrid": make("fedpoe(ofedgrid(bits_per_step=12480, steps=24))", step_size=0.1),
     "fedpoe of ofediq": make("fedpoe(ofediq(rate=0.4, levels=3, blocks=14), steps=24)", step_size=0.1),
     "fedpoe of scaffold": make("fedpoe(scaffold(period=4, rate=0.7), mixing=adaptive)", step_size=0.05),
@@ -164,3 +166,50 @@ def test_a_live_client_answers_with_its_mixture(live_stream: Stream) -> None:
         common * model.forward(learner.params, x)[0] + (1 - common) * model.forward(memory["own"][0], x)[0]
     )
     assert [learner.predict(one) for one in x] == scores.argmax(-1).tolist()
+
+
+@pytest.mark.parametrize("masks", ["coordinated", "shifted"])
+def test_pso_fed_follows_its_equations(masks: str, patchy: Stream) -> None:
+    eta, keep, rate = 0.02, 3, 0.6
+    text = f"psofed(keep={keep}, rate={rate}, step_size={eta}, masks={masks})"
+    dim, turns = 4, 2  # pieces 0, 1, 2 and 3, 0, 1
+
+    def mask(turn: int) -> Vector:
+        return np.isin(np.arange(dim), (turn % turns * keep + np.arange(keep)) % dim).astype(np.float64)
+
+    w = np.zeros(dim)
+    own, losses = np.zeros((CLIENTS, dim)), []
+    for t in range(1, patchy.steps + 1):
+        drawn = np.asarray(methods.bernoulli(rate).active(7, t, np.arange(CLIENTS), CLIENTS))
+        total, sent = 0.0, []
+        for k, x, y in samples(patchy, t - 1):
+            ahead = k if masks == "shifted" else 0
+            share = mask(t + ahead) * drawn[k]
+            v = share * w + (1 - share) * own[k]
+            total += (predict(v, x) - y) ** 2
+            own[k] = v - eta * gradient(v, x, y)
+            if drawn[k]:
+                then = mask(t + 1 + ahead)
+                sent.append(then * own[k] + (1 - then) * w)
+        losses.append(total)
+        w = np.mean(sent, axis=0) if sent else w
+    for run in (simulate, reference):
+        result = run(make(text), patchy, MODEL, 7)
+        same_losses(result, losses)
+        np.testing.assert_allclose(result.params, w, rtol=2e-4, atol=2e-5)
+        np.testing.assert_array_equal(result.bits_wire, 32 * keep * result.senders)
+        assert (result.bits_downlink == 32 * (keep if masks == "coordinated" else dim)).all()
+
+
+@pytest.mark.parametrize("masks", ["coordinated", "shifted"])
+def test_pso_fed_of_everything_by_everyone_is_fedogd(masks: str, stream: Stream) -> None:
+    result = simulate(make(f"psofed(keep=4, masks={masks}, step_size=0.05)"), stream, MODEL)
+    expected = simulate(methods.fedogd(0.05), stream, MODEL)
+    np.testing.assert_allclose(result.loss, expected.loss, rtol=1e-4, atol=1e-6)
+
+
+def test_pso_fed_spends_its_budget() -> None:
+    terms = methods.Terms(budget=0.001, dim=200, clients=10)
+    few = methods.make("psofed", terms)  # less than a number per client and step
+    assert (few.compress.keep, few.participation.rate) == (1, pytest.approx(0.2))  # type: ignore[attr-defined]  # InTurn
+    assert methods.make("psofed(keep=50)", terms).participation.rate == pytest.approx(0.004)  # type: ignore[attr-defined]  # Bernoulli

@@ -35,6 +35,8 @@ CASES = {
     "fedomd_local": methods.make("fedomd_local(period=4, step_size=0.1)"),
     "fedomd_local-dual": methods.make("fedomd_local(period=3, step_size=0.02, mirror=simplex, average=dual)"),
     "fedpoe": methods.make("fedpoe(scaffold(period=4, rate=0.6), mixing=adaptive)", step_size=0.1),
+    "psofed": methods.make("psofed(keep=60, rate=0.6, step_size=0.1)"),
+    "psofed-shifted": methods.make("psofed(keep=60, rate=0.6, step_size=0.1, masks=shifted)"),
     "ogd": methods.ogd(0.1),
     "local": methods.local(0.1),
 }

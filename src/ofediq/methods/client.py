@@ -17,14 +17,16 @@ from ofediq.errors import require_positive
 from ofediq.methods.loudness import length
 from ofediq.methods.mirror import Euclidean, MirrorMap
 from ofediq.methods.pieces import piece
+from ofediq.randomness import Address
 
 
 class Down(NamedTuple):
-    """What a client knows when a window opens: all that a broadcast holds."""
+    """What a client knows when a window opens: all that a broadcast holds, and who and when it is."""
 
     model: Array  # [dim], as the clients decode it
     vectors: Mapping[str, Array]  # by name, such as SCAFFOLD's control variate
     scalars: Mapping[str, Array]  # by name, such as the step of the grid
+    address: Address | None = None  # the window's last step and the clients' numbers [n]; None at the server
 
 
 class Window(NamedTuple):

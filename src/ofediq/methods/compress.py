@@ -36,12 +36,14 @@ class Compressor(abc.ABC):
         coding: raw or packed, whose bits are exact; or entropy, whose bits are those of an ideal code.
         unbiased: whether the mean of what is decoded is the update, for every update.
         signal: name of the broadcast number that it rounds to, see `Down.scalars`; None for none.
+        scheduled: whether messages depend on step and client by a schedule that all know, and on no draw.
     """
 
     coding: Any
     name: ClassVar[Any] = "own"
     unbiased: ClassVar[Any] = True
     signal: ClassVar[Any] = None
+    scheduled: ClassVar[bool] = False
 
     def check(self, dim: int) -> None:  # noqa: B027  # most work for every size
         """Raise `InputError` unless it works for vectors of `dim` coordinates."""

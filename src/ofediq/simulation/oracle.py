@@ -39,7 +39,7 @@ def reference(method: Method, stream: Stream, model: Model, seed: int = 0) -> Re
         name: np.zeros(stream.steps) for name in ("loss", "error", "senders", "formula", "wire", "downlink")
     }
     for client in clients:
-        client.open(down)
+        client.open(down, seed, method.period)
 
     for t in range(1, stream.steps + 1):
         x, y, present = stream.step(t - 1)
@@ -58,7 +58,7 @@ def reference(method: Method, stream: Stream, model: Model, seed: int = 0) -> Re
         server = np.asarray(moved)
         down, record["downlink"][t - 1] = _broadcast(method, server, state, down, seed, t)
         for client in clients:
-            client.open(down)
+            client.open(down, seed, t + method.period)
 
     formulas = [
         method.compressor(name).formula_bits(size) for name, size in method.client.sends(model.dim).items()
@@ -88,9 +88,10 @@ class _Client:
         self.method, self.number = method, number
         self.memory = _batch(method.client.memory(first))
 
-    def open(self, down: Down) -> None:
-        """A broadcast arrives: a new window."""
+    def open(self, known: Down, seed: int, step: int) -> None:
+        """A broadcast arrives: a new window, which ends at `step`."""
         rule = self.method.client
+        down = known._replace(address=Address(seed, step, np.array([self.number])))
         self.down, self.seen = down, 0
         own = np.asarray(rule.start(down, self.memory)).reshape(1, -1)
         self.window = Window(own, np.zeros_like(own), np.zeros(1, np.float32), rule.notes(down, self.memory))

@@ -156,9 +156,10 @@ def _offers(
         present = (order >= 0).astype(jnp.float32)
         losses, errors = jax.vmap(lambda some: model.evaluate(down.model, *feed.pool.take(some)))(order)
         remembered = _take(memory, who)
-        window = _walk(setting, down, remembered, feed.pool, order)[0]
-        wanted = method.client.finish(window, down, remembered)
-        offers = method.client.offer(wanted, window, down, remembered)
+        known = down._replace(address=Address(feed.seed, slot.step, feed.ids[who]))
+        window = _walk(setting, known, remembered, feed.pool, order)[0]
+        wanted = method.client.finish(window, known, remembered)
+        offers = method.client.offer(wanted, window, known, remembered)
         return (present * losses).sum(1), (present * errors).sum(1), offers
 
     loss, error, offers = jax.lax.map(one, (rows, numbers))
@@ -190,16 +191,17 @@ def _run(
         who = jax.lax.dynamic_slice(queue, (index * size,), (size,))
         valid = index * size + jnp.arange(size) < count
         here = address._replace(client=address.client[who])
+        known = down._replace(address=here)
         remembered = _take(memory, who)
         order = jnp.where(valid[None], slot.order[:, who], -1)
-        window, loss, error = _walk(setting, down, remembered, feed.pool, order)
-        known = None if drawn is None else (drawn[0][who], drawn[1][who])
-        decision = rounds.decide(method, window, down, remembered, here, setting.clients, known)
+        window, loss, error = _walk(setting, known, remembered, feed.pool, order)
+        those = None if drawn is None else (drawn[0][who], drawn[1][who])
+        decision = rounds.decide(method, window, known, remembered, here, setting.clients, those)
         sends = decision.sends & slot.transmit
-        decoded, bits = rounds.transmit(method, decision.wanted, down, here)
+        decoded, bits = rounds.transmit(method, decision.wanted, known, here)
         if jax.tree.leaves(memory):
             outcome = Outcome(decision.wanted, decoded, sends)
-            settled = rounds.settle(method, remembered, window, outcome, down)
+            settled = rounds.settle(method, remembered, window, outcome, known)
             memory = _put(memory, who, valid & slot.transmit, settled)
         weights = sends.astype(jnp.float32)
         if everyone:

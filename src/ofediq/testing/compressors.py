@@ -103,6 +103,9 @@ def draws_are_addressed(case: Case) -> str:
         ],
     }
     varies = {name: len(np.unique(np.asarray(rows), axis=0)) > 1 for name, rows in others.items()}
+    if case.method.compress.scheduled:
+        demand(not varies["seed"], "`compress.scheduled` is True, but messages depend on the seed.")
+        return "same message alone, in any order, and again; by a schedule, not by draws."
     for name, does in varies.items():
         demand(does or not any(varies.values()), f"the draws of `apply` do not depend on the {name}.")
     return "same message alone, in any order, and again." if any(varies.values()) else "there are no draws."

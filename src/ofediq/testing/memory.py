@@ -11,8 +11,9 @@ import numpy as np
 from ofediq.arrays import map_leaves
 from ofediq.methods import round as rounds
 from ofediq.methods.client import Down, Outcome, Window
+from ofediq.randomness import Address
 from ofediq.simulation import client_mesh, simulate
-from ofediq.testing.case import Case
+from ofediq.testing.case import SEED, STEP, Case
 from ofediq.testing.compare import SkipError, agree, compiled, demand
 
 _ROWS = 8
@@ -26,9 +27,9 @@ def memory_is_rowwise(case: Case) -> str:
     alone: tuple[list[Any], list[Any]] = ([], [])
     for k in range(_ROWS):
         one, mine = _row(window, k), _row(memory, k)
-        here = _row(_outcome(case), k)
-        alone[0].append(_parts(finish(one, down, mine)))
-        alone[1].append(_parts(settle(mine, one, here, down)))
+        here, known = _row(_outcome(case), k), down._replace(address=_address(np.array([k])))
+        alone[0].append(_parts(finish(one, known, mine)))
+        alone[1].append(_parts(settle(mine, one, here, known)))
     for name, many, each in zip(("finish", "settle"), together, alone, strict=True):
         rows = np.concatenate([np.atleast_2d(one) for one in each])
         demand(agree(many, rows), f"`client.{name}` treats a client alone differently than together.")
@@ -91,10 +92,15 @@ def _some(case: Case) -> tuple[Down, Any, Window]:
     rng = np.random.default_rng(6)
     memory = map_leaves(lambda leaf: leaf + rng.standard_normal(leaf.shape).astype(leaf.dtype), memory)
     state = rounds.first_state(case.method, start, _ROWS)
-    window = rounds.open_window(case.method, state.down, memory, _ROWS)
+    down = state.down._replace(address=_address(np.arange(_ROWS)))
+    window = rounds.open_window(case.method, down, memory, _ROWS)
     own = np.array(np.broadcast_to(np.asarray(window.own), (_ROWS, case.dim)))
-    window = Window(own, case.dense, np.ones(_ROWS, np.float32), client.notes(state.down, memory))
-    return state.down, memory, window
+    window = Window(own, case.dense, np.ones(_ROWS, np.float32), client.notes(down, memory))
+    return down, memory, window
+
+
+def _address(clients: Any) -> Address:
+    return Address(np.uint32(SEED), np.int32(STEP), clients)
 
 
 def _outcome(case: Case) -> Outcome:

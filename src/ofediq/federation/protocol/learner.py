@@ -31,7 +31,7 @@ from ofediq.federation.protocol.messages import (
 )
 from ofediq.federation.protocol.task import Task
 from ofediq.methods import round as rounds
-from ofediq.methods.client import Outcome, Window
+from ofediq.methods.client import Down, Outcome, Window
 from ofediq.models import Model
 from ofediq.models.base import Experts
 from ofediq.randomness import Address
@@ -58,9 +58,19 @@ class _Open:
     said: bytes | None = None  # what it sent; the same bytes again if the server asks again
 
     @property
+    def address(self) -> Address:
+        """Of its draws, for a batch of one."""
+        return Address(self.task.seed, self.opened.step, np.array([self.number]))
+
+    @property
+    def down(self) -> Down:
+        """What the broadcast told it, and who it is."""
+        return self.opened.down._replace(address=self.address)
+
+    @property
     def experts(self) -> Experts:
         """What it predicts with now."""
-        return self.task.method.client.experts(self.window, self.opened.down, self.memory)
+        return self.task.method.client.experts(self.window, self.down, self.memory)
 
 
 def _follows(one: _Open, opened: ModelMessage) -> bool:
@@ -193,7 +203,7 @@ class Learner:
             one.window,
             lambda at: np.asarray(one.model.client_gradients(at, sample, label)),
             np.ones(1, bool),
-            one.opened.down,
+            one.down,
             one.memory,
             losses,
         )
@@ -245,7 +255,8 @@ class Learner:
                 return self._greet_again()
             opened = replace(opened, down=opened.down._replace(model=_moved(one, opened)))
         memory = self._recall(self.task, self.number, opened)
-        window = rounds.open_window(method, opened.down, memory, 1)
+        here = Address(self.task.seed, opened.step, np.array([self.number]))
+        window = rounds.open_window(method, opened.down._replace(address=here), memory, 1)
         one = self._open = _Open(self.task, self.model, self.number, opened, window, memory)
         self._took_part |= not opened.final
         if opened.final or self._memory is None or self._memory.step != opened.step:
@@ -304,11 +315,10 @@ class Learner:
 
     def _close(self, one: _Open) -> tuple[bytes, Any, Any]:
         """This round's messages, empty if the draw says no; its memories if they are lost, and if they count."""
-        method, down, step = one.task.method, one.opened.down, one.opened.step
+        method, down, step = one.task.method, one.down, one.opened.step
         if one.number >= one.opened.clients:  # it joined after this round was opened
             return b"", one.memory, one.memory
-        batch = Address(one.task.seed, step, np.array([one.number]))
-        decision = rounds.decide(method, one.window, down, one.memory, batch, one.opened.clients)
+        decision = rounds.decide(method, one.window, down, one.memory, one.address, one.opened.clients)
         sends = bool(decision.sends[0])
         address, messages, decoded = Address(one.task.seed, step, one.number), {}, {}
         for name, rows in decision.wanted.items():
