@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from ofediq import codec
 from ofediq.codec import Encoded, Grid, Quantized, Raw, Rotated, Scheme, Signs, Sparse, WireError
 from ofediq.codec.kit import largest
 from ofediq.errors import InputError
@@ -86,7 +87,7 @@ def test_jax_gives_the_same(scheme: Scheme) -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 def test_a_scheme_is_a_value(scheme: Scheme) -> None:
-    assert scheme == eval(repr(scheme))
+    assert scheme == eval(repr(scheme), vars(codec))
     assert hash(scheme) == hash(eval(repr(scheme)))
     assert scheme.name == type(scheme).__name__.lower()
 

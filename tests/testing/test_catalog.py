@@ -37,6 +37,9 @@ CASES = {
     "fedpoe": methods.make("fedpoe(scaffold(period=4, rate=0.6), mixing=adaptive)", step_size=0.1),
     "psofed": methods.make("psofed(keep=60, rate=0.6, step_size=0.1)"),
     "psofed-shifted": methods.make("psofed(keep=60, rate=0.6, step_size=0.1, masks=shifted)"),
+    "vrlsgd": methods.make("vrlsgd(period=4, step_size=0.1)"),
+    "laq": methods.make("laq(step_size=0.1)"),
+    "lasg": methods.make("lasg(period=2, step_size=0.1)"),
     "ogd": methods.ogd(0.1),
     "local": methods.local(0.1),
 }

@@ -65,6 +65,15 @@ def block_norms(rows: Array) -> Array:
         return _column(xp.where(root > largest * np.float32(1 + 2.0**-14), root, largest), largest, rows)
 
 
+def block_maxima(rows: Array) -> Array:
+    """The largest size in each row, as a float32 column, with the limits of `block_norms`.
+
+    >>> block_maxima(np.array([[3, -4], [0, 1e-30]], np.float32)).ravel()
+    array([4., 0.], dtype=float32)
+    """
+    return _column(abs(rows).max(-1), abs(rows).max(-1), rows)
+
+
 def row_means(rows: Array) -> Array:
     """The mean size of the entries of each row, as a float32 column; from sums of the q of `block_norms`.
 

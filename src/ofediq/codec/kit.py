@@ -11,6 +11,7 @@ from ofediq.codec.arithmetic import (
     MAX_LEVELS,
     MAX_NORM,
     TINY,
+    block_maxima,
     block_norms,
     row_means,
     short_norms,
@@ -22,7 +23,16 @@ from ofediq.codec.blocks import Run, block_layout
 from ofediq.codec.draws import Rng, Source, stream_draws
 from ofediq.codec.entropy import decode_entropy, encode_entropy, pop_symbols, push_symbols
 from ofediq.codec.norms import norm_bytes, norm_classes, norms_from_bytes
-from ofediq.codec.packed import fixed_bytes, pack, packed_payload_bytes, packed_symbol_bytes, unpack
+from ofediq.codec.packed import (
+    digit_bytes,
+    fixed_bytes,
+    pack,
+    pack_digits,
+    packed_payload_bytes,
+    packed_symbol_bytes,
+    unpack,
+    unpack_digits,
+)
 from ofediq.codec.quantizer import block_symbols, rotated_blocks
 from ofediq.codec.rotated import (
     CENTROIDS,
@@ -55,12 +65,14 @@ __all__ = [
     "Source",
     "Stack",
     "block_layout",
+    "block_maxima",
     "block_norms",
     "block_symbols",
     "block_values",
     "class_bits",
     "class_counts",
     "decode_entropy",
+    "digit_bytes",
     "encode_entropy",
     "fixed_bytes",
     "grid_bits",
@@ -70,6 +82,7 @@ __all__ = [
     "norm_classes",
     "norms_from_bytes",
     "pack",
+    "pack_digits",
     "packed_payload_bytes",
     "packed_symbol_bytes",
     "payload_bits",
@@ -95,5 +108,6 @@ __all__ = [
     "symbol_bits",
     "symbol_values",
     "unpack",
+    "unpack_digits",
     "write_floats",
 ]

@@ -75,10 +75,15 @@ def _last_bits(rounds: tuple[Round, ...]) -> int:
     return (span - 1).bit_length()
 
 
-def packed_symbol_bytes(dim: int, levels: int) -> int:
-    """Whole bytes of `dim` packed symbols; 1 to 8 more bits go into the frame's `tail` field."""
-    rounds = _rounds(dim, 2 * levels + 1)
+def digit_bytes(count: int, base: int) -> int:
+    """Whole bytes of `count` digits from 0 to `base` - 1; 1 to 8 more bits go into the frame's `tail` field."""
+    rounds = _rounds(count, base)
     return sum(each.groups * each.low_bytes for each in rounds) + (_last_bits(rounds) - 1) // 8
+
+
+def packed_symbol_bytes(dim: int, levels: int) -> int:
+    """Whole bytes of `dim` packed symbols, as `digit_bytes`."""
+    return digit_bytes(dim, 2 * levels + 1)
 
 
 def packed_payload_bytes(dim: int, levels: int, blocks: int, norm_bits: int = 32) -> int:
@@ -119,8 +124,18 @@ def pack(symbols: Symbols, levels: int) -> tuple[bytes, int]:
     >>> unpack(b"", 17, count=4, levels=1)
     array([-1,  0,  1,  1], dtype=int32)
     """
-    rounds = _rounds(symbols.size, 2 * levels + 1)
-    digits: Digits = (symbols + np.int32(levels)).astype(np.uint64)
+    return pack_digits((symbols + np.int32(levels)).astype(np.uint64), 2 * levels + 1)
+
+
+def pack_digits(digits: Digits, base: int) -> tuple[bytes, int]:
+    r"""Digits from 0 to `base` - 1 as `digit_bytes` bytes and the tail.
+
+    >>> pack_digits(np.array([3, 0, 2, 1, 1], np.uint64), base=4)
+    (b'\x85', 3)
+    >>> unpack_digits(b"\x85", 3, count=5, base=4)
+    array([3, 0, 2, 1, 1], dtype=uint64)
+    """
+    rounds = _rounds(digits.size, base)
     parts, last = [], 0
     for each in rounds:
         for digit in digits[each.grouped :].tolist():
@@ -142,7 +157,14 @@ def unpack(data: bytes, tail: int, count: int, levels: int) -> Symbols:
     Raises:
         WireError: a number lies outside its range. Every other input is the code of exactly one message.
     """
-    rounds = _rounds(count, 2 * levels + 1)
+    symbols = unpack_digits(data, tail, count, 2 * levels + 1).astype(np.int32)
+    symbols -= np.int32(levels)
+    return symbols
+
+
+def unpack_digits(data: bytes, tail: int, count: int, base: int) -> Digits:
+    """The inverse of `pack_digits`, or `WireError`; `data` must have `digit_bytes(count, base)` bytes."""
+    rounds = _rounds(count, base)
     whole = (_last_bits(rounds) - 1) // 8
     body, last = data[: len(data) - whole], int.from_bytes(data[len(data) - whole :], "little")
     last |= tail << 8 * whole
@@ -157,9 +179,7 @@ def unpack(data: bytes, tail: int, count: int, levels: int) -> Symbols:
             last, digits[index] = divmod(last, each.base)
     if last:
         raise WireError("packed symbols: the last number is out of range")
-    symbols = digits.astype(np.int32)
-    symbols -= np.int32(levels)
-    return symbols
+    return digits
 
 
 def _low_bytes(values: Digits, width: int) -> bytes:

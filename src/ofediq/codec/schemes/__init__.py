@@ -5,8 +5,20 @@ from ofediq.codec.schemes.grid import Grid
 from ofediq.codec.schemes.quantized import Quantized
 from ofediq.codec.schemes.raw import Raw
 from ofediq.codec.schemes.rotated import Rotated
+from ofediq.codec.schemes.rounded import Rounded
 from ofediq.codec.schemes.scheme import Encoded, Scheme
 from ofediq.codec.schemes.signs import Signs
 from ofediq.codec.schemes.sparse import Sparse
 
-__all__ = ["Encoded", "Grid", "Quantized", "Raw", "Rotated", "Scheme", "Signs", "Sparse", "SymbolCoding"]
+__all__ = [
+    "Encoded",
+    "Grid",
+    "Quantized",
+    "Raw",
+    "Rotated",
+    "Rounded",
+    "Scheme",
+    "Signs",
+    "Sparse",
+    "SymbolCoding",
+]

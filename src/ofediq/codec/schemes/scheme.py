@@ -41,7 +41,7 @@ class Scheme(Protocol):
 
     @property
     def name(self) -> str:
-        """`raw`, `quantized`, `rotated`, `grid`, `signs`, `sparse`, or your own."""
+        """`raw`, `quantized`, `sparse`, ..., or your own."""
 
     @property
     def signal(self) -> str | None:

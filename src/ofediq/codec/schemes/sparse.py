@@ -82,8 +82,9 @@ class Sparse:
             made = made.at[xp.arange(clients)[:, None], where].set(sent)
         else:
             np.put_along_axis(made, where, sent, axis=1)
-        whole = 8 * xp.ceil((position_bits(dim, count) + bits + 1) / 8)
-        return made, xp.where((sent != 0).any(-1), whole, 0).astype(np.float32)
+        whole, live = 8 * xp.ceil((position_bits(dim, count) + bits + 1) / 8), (sent != 0).any(-1)
+        made = xp.where(live[:, None], made, np.float32(0))  # zeros lose their signs: nothing is sent
+        return made, xp.where(live, whole, 0).astype(np.float32)
 
     def encode(self, update: Any, address: Address, signal: float | None = None) -> Encoded:
         """The values' payload, with the positions stacked on top."""
