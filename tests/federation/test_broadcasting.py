@@ -64,6 +64,11 @@ def test_who_missed_a_difference_asks_for_the_whole_model(stream: Stream) -> Non
     assert network.count("whole/c3") == network.count("whole")
     assert network.count("model") <= 3  # none yet, the first, the final one
     np.testing.assert_array_equal(network.learners["c3"].params, network.learners["c0"].params)
+    alone = sum(8 * len(one.payload) for one in network.said if "/whole/" in one.topic)
+    differences = sum(8 * len(one.payload) for one in network.said if one.topic.endswith("/delta"))
+    frames = 8 * (24 + 4 + 7) * network.count("delta")
+    counted = server.monitor.totals()["bits_downlink"]
+    assert counted - alone == pytest.approx(differences - frames, rel=0.05)  # and the last one, sent whole
     lost = network.lost * stream.clients
     assert server.monitor.totals()["updates"] >= STEPS * CLIENTS - lost
 

@@ -79,10 +79,12 @@ def _show(found: dict[str, Any]) -> None:
     if not found["points"]:
         return
     metric = found["metric"]
-    rows = [("FedOGD", "", "100%", value_text(found["ceiling"]["value"], metric))]
+    rows = [("FedOGD", "", "100%", "100%", value_text(found["ceiling"]["value"], metric))]
     for point in found["points"]:
         budget = "" if point["budget"] is None else f"{100 * point['budget']:g}%"
         value = "diverged" if point["value"] is None else value_text(point["value"], metric)
-        rows.append((point["name"], budget, f"{100 * point['share']:.3g}%", value))
-    render.show(render.table(("method", "budget", "real bits", metric), rows))
+        rows.append(
+            (point["name"], budget, *(f"{100 * point[key]:.3g}%" for key in ("share", "share_total")), value)
+        )
+    render.show(render.table(("method", "budget", "real bits", "all bytes", metric), rows))
     typer.echo(f"Picture: {found['figure']}")

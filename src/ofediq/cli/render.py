@@ -39,7 +39,7 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[str]], *, words: bool 
     >>> table(("method", "bits"), [("FedOGD", "32"), ("OFedAvg", "16")]).row_count
     2
     """
-    grid = Table(box=SIMPLE_HEAD)
+    grid = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)  # eight columns fit into 80 letters
     for index, column in enumerate(columns):
         grid.add_column(column, justify="right" if index and not words else "left")
     for row in rows:

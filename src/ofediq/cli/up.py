@@ -183,4 +183,4 @@ async def _up(
                 stop = asyncio.Event()
                 with stopping(stop.set):
                     await stop.wait()
-    return {**summary_of(coordinator.monitor), **sockets}
+    return {**summary_of(coordinator.monitor), **sockets, "bytes_total": sum(sockets.values())}

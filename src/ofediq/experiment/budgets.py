@@ -37,7 +37,7 @@ def frontier(
 
     Returns:
         `{"metric", "ceiling", "points": [{"method", "name", "budget", "share", "value", "values", ...}],
-        "interrupted", "figure", ...}`; `share` is real uplink bits over FedOGD's.
+        "interrupted", "figure", ...}`; `share` is real uplink bits over FedOGD's, `share_total` all bytes.
     """
     require(len(budgets) > 0, "budgets", "must name at least one budget", budgets)
     for budget in budgets:
@@ -100,6 +100,7 @@ def _collect(summaries: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
                     "name": one["name"],
                     "budget": None if name == "reference" else summary["config"]["budget"],
                     "share": one["bits_wire"] / fedogd["bits_wire"],
+                    "share_total": one["bytes_total"] / fedogd["bytes_total"],
                     "share_formula": one["bits_formula"] / fedogd["bits_formula"],
                     "value": one[metric],
                     "values": one["per_seed"][metric],

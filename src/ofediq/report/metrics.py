@@ -17,8 +17,8 @@ def metrics_table(comparison: Comparison) -> Any:
     """A pyarrow table with a row per method key, seed and step; interrupted runs have fewer rows.
 
     Columns: method, seed, step, accuracy or mse (up to the step), and of the step itself, summed over the clients:
-    loss, error, present, senders, bits_formula, bits_wire, bits_downlink; where regrets were computed also regret
-    and regret_bound (up to the step).
+    loss, error, present, senders, bits_formula, bits_wire, bits_downlink, bytes_total; where regrets were
+    computed also regret and regret_bound (up to the step).
     """
     arrow = extra("pyarrow", "sim")
     parts = [

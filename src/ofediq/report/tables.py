@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from ofediq.report.words import NAIVE_NAMES, bits_text, value_text
+from ofediq.report.words import NAIVE_NAMES, bits_text, bytes_text, value_text
 
 
 class TextTable(NamedTuple):
@@ -18,7 +18,7 @@ class TextTable(NamedTuple):
 def method_rows(summary: dict[str, Any]) -> TextTable:
     """Methods and naive references: how well, and for how many bits."""
     metric: str = summary["metric"]
-    header = ("", metric, "skill", "formula bits", "wire bits", "CCR")
+    header = ("", metric, "skill", "formula bits", "wire bits", "CCR", "bytes")
     methods: list[tuple[str, ...]] = [
         (
             one["name"] + (f", {one['steps']:,} steps" if one["interrupted"] else ""),
@@ -27,11 +27,12 @@ def method_rows(summary: dict[str, Any]) -> TextTable:
             bits_text(one["bits_formula"]),
             bits_text(one["bits_wire"]),
             f"{100 * one['ccr']:.4g}%",
+            bytes_text(one["bytes_total"]),
         )
         for one in summary["methods"].values()
     ]
     naive = [
-        (NAIVE_NAMES.get(name, name), _value(value, metric), "", "", "", "")
+        (NAIVE_NAMES.get(name, name), _value(value, metric), *[""] * 5)
         for name, value in summary["naive"].items()
     ]
     return TextTable(header, [*methods, *naive])

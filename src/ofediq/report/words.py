@@ -29,7 +29,20 @@ def bits_text(bits: float) -> str:
     >>> bits_text(61_508_700.0), bits_text(6.24e9), bits_text(0.0)
     ('61.5 Mbit', '6.24 Gbit', '0 bit')
     """
-    for size, unit in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if bits >= 0.9995 * size:
-            return f"{bits / size:.3g} {unit}bit"
-    return f"{bits:.3g} bit"
+    return _counted(bits, "bit")
+
+
+def bytes_text(count: float) -> str:
+    """A number of bytes for people.
+
+    >>> bytes_text(61_508_700.0)
+    '61.5 MB'
+    """
+    return _counted(count, "B")
+
+
+def _counted(count: float, unit: str) -> str:
+    for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= 0.9995 * size:
+            return f"{count / size:.3g} {prefix}{unit}"
+    return f"{count:.3g} {unit}"

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.errors import InputError, extra
+from ofediq.methods.connection import Connection
 
 if TYPE_CHECKING:
     from ofediq.methods import Method
@@ -102,6 +103,21 @@ class Result:
         """Sum of all losses up to each step."""
         return np.cumsum(self.loss)
 
+    @cached_property
+    def bytes_total(self) -> Curve:
+        """Bytes on all clients' sockets at each step, up and down, frames and acknowledgements included.
+
+        See `methods.connection`: as live over MQTT, where rounds follow a clock, once the clients have joined.
+        """
+        return Connection().total(
+            self.method,
+            self.model.dim,
+            self.stream.clients,
+            senders=self.senders,
+            wire=self.bits_wire,
+            downlink=self.bits_downlink,
+        )
+
     @property
     def ccr(self) -> float:
         """Communication-cost reduction: 1 - bits by the formula / bits of FedOGD on the same stream."""
@@ -153,6 +169,7 @@ class Result:
             "bits_formula": float(self.bits_formula.sum()),
             "bits_wire": float(self.bits_wire.sum()),
             "bits_downlink": float(self.bits_downlink.sum()),
+            "bytes_total": float(self.bytes_total.sum()),
             "ccr": self.ccr,
             "ccr_wire": 1.0 - float(self.bits_wire.sum()) / (32.0 * self.model.dim * predictions),
             "senders_per_step": float(self.senders.mean()),
@@ -176,6 +193,7 @@ class Result:
             "bits_formula": self.bits_formula,
             "bits_wire": self.bits_wire,
             "bits_downlink": self.bits_downlink,
+            "bytes_total": self.bytes_total,
         }
 
     def to_pandas(self) -> Any:

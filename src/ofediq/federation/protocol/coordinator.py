@@ -213,7 +213,9 @@ class Coordinator:
         if one is None or name in one.served or not self._broadcasts.lacks(one.step):
             return []
         one.served.add(name)
-        return [self._publish(f"whole/{name}", self._message().encode())]
+        payload = self._message().encode()
+        one.catching_up += 8 * len(payload)
+        return [self._publish(f"whole/{name}", payload)]
 
     # Updates ----------------------------------------------------------------------------------------------------
 
@@ -314,7 +316,11 @@ class Coordinator:
         for name in awaited - one.heard:
             self._silent[name] = self._silent.get(name, 0) + 1
         self.step, self._round = one.step, None
-        reports, present, bits = self._reports, len(self._present), (float(totals.bits), down_bits)
+        reports, present, bits = (
+            self._reports,
+            len(self._present),
+            (float(totals.bits), down_bits + one.catching_up),
+        )
         self.monitor.record(closed_round(self.method, self.dim, one, reports, present, bits, now - one.since))
         self._reports.clear()
         self._strays.clear()

@@ -40,6 +40,7 @@ class OpenRound:
     updates: dict[str, Update]  # by name
     heard: set[str]  # everyone who spoke in this round, with or without an update
     served: set[str]  # who got the whole model alone
+    catching_up: int = 0  # bits of those models
 
 
 def read_update(method: Method, body: bytes, down: Down, address: Address) -> Update:

@@ -1,0 +1,143 @@
+"""`Connection`: how many bytes a message costs on a client's socket, in both directions.
+
+A fleet pays for everything that crosses its connections. Beside a payload these are, live over MQTT 3.1.1 with
+acknowledged messages (QoS 1):
+
+    up      a report (10 bytes) and the step (2), a frame (7), lengths of several (4), the topic, MQTT
+    down    a head (24), for a difference also its length (4) and frame (7), the topic, MQTT
+    both    four bytes of acknowledgement in the other direction
+
+The simulator counts with it, budgets of all bytes are planned with it, and a test holds it against what the kernel
+counted on the sockets of a live federation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ofediq.errors import require_integer
+from ofediq.methods.composition import Method
+
+Curve = npt.NDArray[np.float64]
+
+REPORT, STEP, FRAME, LENGTH, HEAD, ACKNOWLEDGEMENT = 10, 2, 7, 4, 24, 4
+_KINDS = ("task", "model", "delta")  # topics that all clients listen to
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A client's connection to the broker; names are part of every topic.
+
+    Attributes:
+        federation: letters of the federation's name.
+        client: letters of a client's name.
+        passes: whether clients that have nothing to send say so, as they do live at full speed where nobody can know
+            beforehand who sends. Where rounds follow a clock they are silent.
+    """
+
+    federation: int = 8
+    client: int = 4
+    passes: bool = False
+
+    def __post_init__(self) -> None:
+        require_integer("federation", self.federation, 1)
+        require_integer("client", self.client, 1)
+
+    def update_bytes(self, method: Method, dim: int) -> int:
+        """Bytes that a client's update costs beside its payload, acknowledged."""
+        parts = len(method.client.sends(dim))
+        body = parts * FRAME + (parts > 1) * parts * LENGTH
+        return self._published(len("/u/") + self.client, REPORT + STEP + body) + ACKNOWLEDGEMENT
+
+    def pass_bytes(self) -> int:
+        """Bytes of a report without an update, acknowledged."""
+        return self._published(len("/u/") + self.client, REPORT + STEP) + ACKNOWLEDGEMENT
+
+    def broadcast_bytes(self, method: Method) -> int:
+        """Bytes that a broadcast costs one client beside the payload, acknowledged."""
+        extra = 0 if method.broadcast.exact else LENGTH + FRAME
+        return self._published(len("/model"), HEAD + extra) + ACKNOWLEDGEMENT
+
+    def joining_bytes(self, task: int, first: int) -> int:
+        """Bytes of connecting, subscribing, greeting and leaving again, once per client.
+
+        Args:
+            task: bytes of the federation's task.
+            first: bytes of the message with the first model.
+        """
+        name, here = self.federation + 1 + self.client, len("/here/") + self.client
+        online, offline = len('{"protocol":3,"online":true}'), len('{"protocol":3,"online":false}')
+        will = 2 + self.federation + here + 2 + offline
+        connect = _with_head(10 + 2 + name + will) + 4
+        topics = [1 + len(kind) for kind in _KINDS]
+        topics += [1 + len(kind) + 1 + self.client for kind in ("welcome", "whole")]
+        subscribe = sum(2 + 2 + 2 + self.federation + topic + 1 + 5 for topic in topics)
+        greeting = self._published(here, online) + self._published(here, offline)
+        welcome = self._published(
+            len("/welcome/") + self.client, len('{"protocol":3,"number":}') + self.client - 1
+        )
+        told = self._published(len("/task"), task) + self._published(len("/model"), first)
+        return connect + subscribe + greeting + welcome + told + 5 * ACKNOWLEDGEMENT + 2
+
+    def total(
+        self, method: Method, dim: int, clients: int, *, senders: Curve, wire: Curve, downlink: Curve
+    ) -> Curve:
+        """Bytes on all clients' sockets at every step, both directions, from the first model on.
+
+        Args:
+            method: what ran; a reference without a server sends its samples, or nothing.
+            dim: D.
+            clients: K, all of whom hear every broadcast.
+            senders: how many clients sent at each step.
+            wire: bits of their payloads.
+            downlink: bits of the broadcast, once.
+        """
+        if method.topology != "federated":
+            return wire / 8
+        ends = np.zeros(len(senders))
+        ends[method.period - 1 :: method.period] = 1
+        mean = wire / np.maximum(senders, 1) / 8
+        each = self.update_bytes(method, dim) + mean + _longer(mean + self.update_bytes(method, dim))
+        up = senders * each
+        if self.passes and not method.participation.foreseeable:
+            up = up + ends * (clients - senders) * self.pass_bytes()
+        size = downlink / 8
+        down = self.broadcast_bytes(method) + size + _longer(size + self.broadcast_bytes(method))
+        total: Curve = up + ends * clients * down
+        return total
+
+    def _published(self, topic: int, payload: int) -> int:
+        """A PUBLISH with so many letters of topic after the federation's name."""
+        return _with_head(2 + self.federation + topic + 2 + payload)
+
+
+def fedogd_bytes(dim: int, connection: Connection = Connection()) -> float:  # noqa: B008  # an immutable value
+    """Bytes of FedOGD per client and step, both directions: what budgets of all bytes are shares of.
+
+    >>> fedogd_bytes(1000) / 8000 < 1.02
+    True
+    """
+    from ofediq.methods.presets import federated
+
+    method = federated("FedOGD", 1.0, "paper")
+    one: Any = np.ones(1)
+    return float(
+        connection.total(method, dim, 1, senders=one, wire=32.0 * dim * one, downlink=32.0 * dim * one)[0]
+    )
+
+
+def _with_head(rest: int) -> int:
+    """An MQTT packet: a byte, its length in one to four bytes, the rest."""
+    return 1 + 1 + int(_longer(rest)) + rest
+
+
+def _longer(size: Any) -> Any:
+    """Further bytes that MQTT needs to say a length beyond its first: sizes about `size`."""
+    return sum((np.asarray(size) >= 128**power).astype(np.int64) for power in (1, 2, 3))
+
+
+__all__ = ["Connection", "fedogd_bytes"]

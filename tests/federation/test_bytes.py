@@ -1,0 +1,64 @@
+"""All bytes on the sockets of a live federation are those that the simulator counts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from ofediq import methods, models
+from ofediq.federation.local.fleet import client_names
+from ofediq.federation.network.broker import Broker
+from ofediq.federation.protocol.messages import ModelMessage
+from ofediq.federation.protocol.rules import Rules
+from ofediq.federation.protocol.task import ModelSpec
+from ofediq.federation.setup import coordinate
+from ofediq.methods.connection import Connection
+from ofediq.simulation.oracle import reference
+from ofediq.streams import load, partition
+from tests.federation.live import federate
+from tests.federation.mosquitto import Mosquitto, needs_mosquitto
+
+pytestmark = needs_mosquitto
+
+CLIENTS, STEPS = 10, 30
+SPEC = ModelSpec("softmax", (8, 8), "classification", classes=10)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with Mosquitto(tmp_path_factory.mktemp("mosquitto")) as running:
+        yield Broker(running.address, insecure=True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["fedogd", "ofediq(rate=0.3, levels=3, blocks=14)", "ofedgrid(bits_per_step=8000, steps=30)", "scaffold"],
+)
+def test_the_formula_agrees_with_the_kernels_count_within_two_percent(text: str, broker: Broker) -> None:
+    method = methods.make(text, step_size=0.1)
+    stream = partition(load("digits"), clients=CLIENTS, steps=STEPS // method.period * method.period, seed=3)
+    names = client_names(CLIENTS)
+    rules = Rules(
+        roster=names, open=False, min_clients=CLIENTS, rounds=stream.steps // method.period, deadline=30.0
+    )
+    name = f"bytes-{text.partition('(')[0]}"
+    server = coordinate(name, method, SPEC, rules, seed=5)
+    first = len(ModelMessage(1, 1, CLIENTS, server._state.down).encode())
+    sessions = asyncio.run(federate(server, broker, stream))
+    counted = sum(sum(session.traffic()) for session in sessions)
+    if not counted:
+        pytest.skip("the kernel does not count")
+
+    result = reference(method, stream, models.softmax(64, 10), seed=5)
+    link = Connection(len(name), len(names[0]), passes=True)
+    joining = CLIENTS * link.joining_bytes(len(server.task.encode()), first)
+    steady = link.total(
+        method, 650, CLIENTS, senders=result.senders, wire=result.bits_wire, downlink=result.bits_downlink
+    )
+    assert steady.sum() + joining == pytest.approx(counted, rel=0.02)
+    if method.participation.foreseeable:  # no passes: what the result says, with names of its own lengths
+        assert result.bytes_total.sum() == pytest.approx(steady.sum(), rel=0.05)
+    assert np.isfinite(result.summary()["bytes_total"])
