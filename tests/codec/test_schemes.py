@@ -56,6 +56,13 @@ def test_apply_is_what_the_receiver_decodes_bit_for_bit(data: st.DataObject) -> 
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+def test_what_is_too_small_to_be_sent_decodes_to_zeros_without_a_sign(scheme: Scheme) -> None:
+    signal = 0.0 if scheme.signal else None
+    sent, _, received, _ = sent_and_received(scheme, np.full((3, 20), -1e-26, np.float32), signal)
+    np.testing.assert_array_equal(sent.view(np.uint32), received.view(np.uint32))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_bits_are_those_of_the_payload(scheme: Scheme, kind: str) -> None:
     for dim in (1, 5, 30, 400, 6000):

@@ -58,7 +58,9 @@ class Signs:
         """What the server decodes; zeros cost nothing."""
         xp, means = namespace(updates), self.means(updates, address)
         size = np.float32(self.norm_bits + 8 * -(-updates.shape[1] // 8))
-        return xp.where(updates < 0, -means, means), xp.where(means[:, 0] > 0, size, np.float32(0))
+        live = means > 0  # a tiny update decodes to zeros without a sign
+        sent = xp.where((updates < 0) & live, -means, means)
+        return sent, xp.where(live[:, 0], size, np.float32(0))
 
     def encode(self, update: Any, address: Address, signal: float | None = None) -> Encoded:
         """Mean and bits; nothing for zeros."""

@@ -1,0 +1,116 @@
+/* A client of ofediq for devices too small for Python: C99, no dependencies, no malloc, no flash writes.
+ *
+ * `ofediq export --device federation.toml` writes ofediq_config.h, which sizes everything. The network is yours:
+ * subscribe to the topics below, hand over what arrives, publish what is returned, all with QoS 1.
+ *
+ *     <federation>/task, retained        -> ofediq_task       is this firmware made for it?
+ *     <federation>/welcome/<name>        -> ofediq_welcome    the client's number
+ *     <federation>/model, retained       \
+ *     <federation>/delta                  > ofediq_model      a round opens
+ *     <federation>/whole/<name>          /
+ *     a sample, labelled                 -> ofediq_learn      at the end of a window there may be something to say
+ *
+ *     OFEDIQ_SAY      publish client.said, client.said_bytes on <federation>/u/<name>
+ *     OFEDIQ_GREET    publish OFEDIQ_HERE on <federation>/here/<name>, retained; also after every connection
+ */
+#ifndef OFEDIQ_H
+#define OFEDIQ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define OFEDIQ_RAW 1
+#define OFEDIQ_QUANTIZED 2
+#define OFEDIQ_GRID 3
+#define OFEDIQ_BERNOULLI 1
+#define OFEDIQ_FIXED_SIZE 2
+#define OFEDIQ_BY_NORM 3
+
+#include "ofediq_config.h"
+
+#define OFEDIQ_HERE "{\"protocol\":3,\"online\":true}"
+#define OFEDIQ_GONE "{\"protocol\":3,\"online\":false}" /* the last will on <federation>/here/<name>, retained */
+
+/* Bits of what a call returns; negative values are errors, after which everything is as before. */
+enum {
+  OFEDIQ_NOTHING = 0,
+  OFEDIQ_SAY = 1,
+  OFEDIQ_GREET = 2,
+  OFEDIQ_NOT_UNDERSTOOD = -1, /* damaged, of another version, or out of range */
+  OFEDIQ_OTHER_TASK = -2,     /* the federation runs something that this firmware was not made for */
+  OFEDIQ_NO_MODEL = -3,       /* nothing can be predicted or learnt yet */
+  OFEDIQ_DIVERGED = -4        /* the update is not finite; nothing is sent in this round */
+};
+
+#define OFEDIQ_FEW 257 /* runs of a model of symbols, see the source */
+
+typedef struct {
+  uint32_t first, start, each;
+} ofediq_run;
+
+/* All that a client keeps: put one into static memory. Read freely; change nothing. */
+typedef struct {
+  uint64_t epoch, step; /* of the open round */
+  uint32_t clients, number;
+  uint8_t known, opened, final, welcome; /* the task fits; there is a model; learning is over; it has a number */
+  uint32_t taken, learnt;                /* steps of the open window, and those with a sample */
+  uint32_t samples, sent;                /* since the start */
+  uint32_t reported;                     /* predictions that no report told yet, and their sums */
+  double loss, error;
+  float signal; /* the number that the server broadcasts, if it does */
+  float model[OFEDIQ_DIM];
+#if OFEDIQ_MOVES
+  float own[OFEDIQ_DIM];
+#endif
+  union { /* gradients added up; at the end of a window symbols, then digits */
+    float real[OFEDIQ_DIM];
+    int32_t symbol[OFEDIQ_DIM];
+    uint32_t digit[OFEDIQ_DIM];
+  } update;
+  float units[OFEDIQ_UNITS]; /* results of each layer */
+  float deltas[2][OFEDIQ_WIDEST];
+  float norms[OFEDIQ_NORMS];
+  union {
+    struct {
+      uint32_t last[128], span[128];
+    } packed;
+#if OFEDIQ_ENTROPY_BOTH
+    struct {
+      ofediq_run runs[OFEDIQ_FEW];
+      uint32_t joint[OFEDIQ_JOINT];
+      uint32_t counts[OFEDIQ_CLASSES_OF_SYMBOLS];
+      uint32_t low[66], width[66], product[66], bottom[64];
+      uint8_t codes[256], bytes[208];
+    } entropy;
+#endif
+  } scratch;
+#if OFEDIQ_ENTROPY
+  uint32_t book[120]; /* logarithms of the sums of the known tables */
+#endif
+  uint32_t said_bytes;
+  uint8_t said[OFEDIQ_SAID]; /* kept until the next round, should the server ask again */
+} ofediq_client;
+
+/* Before everything else. */
+void ofediq_start(ofediq_client *client);
+
+int ofediq_task(ofediq_client *client, const uint8_t *data, size_t bytes);
+int ofediq_welcome(ofediq_client *client, const uint8_t *data, size_t bytes);
+int ofediq_model(ofediq_client *client, const uint8_t *data, size_t bytes);
+
+/* Whether the open round still takes samples. */
+int ofediq_hungry(const ofediq_client *client);
+
+/* The prediction of the common model for OFEDIQ_FEATURES numbers: a class or a number. */
+int ofediq_predict(ofediq_client *client, const float *x, float *prediction);
+
+/* One labelled sample. A sample that comes when the round has had its share is counted, not learnt. */
+int ofediq_learn(ofediq_client *client, const float *x, float y);
+
+/* This step has no sample. */
+int ofediq_skip(ofediq_client *client);
+
+/* What is left to report when the client leaves. */
+int ofediq_farewell(ofediq_client *client);
+
+#endif

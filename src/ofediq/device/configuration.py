@@ -1,0 +1,151 @@
+"""`ofediq_config.h`: everything that a C client must know about its task, as the preprocessor wants it."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping
+
+from ofediq.codec.kit import MAX_LEVELS, magnitude_classes, packed_payload_bytes, packed_symbol_bytes
+from ofediq.device.arithmetic import dense_widths
+from ofediq.errors import InputError
+from ofediq.federation.protocol.task import Task
+from ofediq.methods.broadcast import Delta, Whole
+from ofediq.methods.client import Hold, Ogd
+from ofediq.methods.compress import Grid, Identity, Quantize
+from ofediq.methods.participation import Bernoulli, FixedSize, NormProportional
+
+_HEAD = 12 + 8  # report, low bits of the step, frame
+_MOST_GROUPED = 1024  # symbols of a product alphabet, see `codec.stack`
+
+Settings = dict[str, int | float | str]
+
+
+def header(task: Task) -> str:
+    """The configuration of `device/ofediq.c` for `task`, or `InputError` about what a device cannot do.
+
+    >>> from ofediq.federation.protocol.task import ModelSpec
+    >>> from ofediq.methods import ofediq
+    >>> text = header(Task.of(ofediq(0.1, 3, 14), ModelSpec("softmax", (64,), "classification", 10), seed=0))
+    >>> [line for line in text.splitlines() if "_DIM" in line]
+    ['#define OFEDIQ_DIM 650']
+    """
+    settings: Settings = {
+        "TASK": f"0x{zlib.crc32(task.encode()):08X}u",
+        "SEED": f"{task.seed}u",
+        "PERIOD": f"{task.method.period}u",
+        "PASSES": int(task.passes),
+        **_model(task),
+        **_client(task),
+        **_participation(task),
+        **_broadcast(task),
+    }
+    settings |= _scheme(task, settings)
+    lines = (f"#define OFEDIQ_{name} {_literal(value)}" for name, value in settings.items())
+    return "\n".join(
+        [
+            f"/* {task.method.name} with {task.dim} parameters: written by `ofediq export --device`. */",
+            "#ifndef OFEDIQ_CONFIG_H",
+            "#define OFEDIQ_CONFIG_H",
+            *lines,
+            "#endif",
+            "",
+        ]
+    )
+
+
+def _literal(value: int | float | str) -> str:
+    return value.hex() if isinstance(value, float) else str(value)
+
+
+def _refused(what: str, got: object) -> InputError:
+    return InputError(f"`{what}` must be one that small devices know, got {got!r}")
+
+
+def _model(task: Task) -> Settings:
+    if task.model is None:
+        raise InputError("`model` must be a built-in one for a device, got None")
+    model = task.model.build()
+    widths = dense_widths(model)
+    if max(widths) >= 2**16:
+        raise InputError(f"`model` must have layers below 65536 units for a device, got {max(widths)}")
+    return {
+        "DIM": task.dim,
+        "FEATURES": widths[0],
+        "WIDTHS": f"{{{', '.join(map(str, widths))}}}",
+        "OUTPUTS": widths[-1],
+        "UNITS": sum(widths[1:]),
+        "WIDEST": max(widths[1:]),
+        "CLASSES": task.model.classes or 0 if model.task == "classification" else 0,
+        "L2": float(getattr(model, "l2", 0.0)),
+    }
+
+
+def _client(task: Task) -> Settings:
+    rule = task.method.client
+    if type(rule) is Ogd and rule.descent is not None:
+        return {"MOVES": int(task.method.period > 1), "STEP_SIZE": rule.step_size}
+    if type(rule) is Hold:
+        return {"MOVES": 0}
+    raise _refused("client", rule)
+
+
+def _participation(task: Task) -> Settings:
+    rule = task.method.participation
+    if type(rule) is Bernoulli and isinstance(rule.rate, float):
+        return {"PARTICIPATION": "OFEDIQ_BERNOULLI", "RATE": rule.rate}
+    if type(rule) is FixedSize:
+        return {"PARTICIPATION": "OFEDIQ_FIXED_SIZE", "RATE": rule.rate}
+    if type(rule) is NormProportional:
+        return {"PARTICIPATION": "OFEDIQ_BY_NORM", "SPREAD": rule.spread, "FLOOR": rule.floor}
+    raise _refused("participation", rule)
+
+
+def _broadcast(task: Task) -> Settings:
+    method, scalars = task.method, sorted(task.method.server.scalars)
+    if method.server.vectors or method.beside or method.client.receipts:
+        raise _refused("method", method.name)
+    known: Settings = {"SCALARS": len(scalars)}
+    signal = method.compress.signal or method.participation.signal
+    if signal is not None:
+        known["SIGNAL"] = scalars.index(signal)
+    if type(method.broadcast) is Whole:
+        return {**known, "DELTA": 0}
+    if type(method.broadcast) is not Delta:
+        raise _refused("broadcast", method.broadcast)
+    return {**known, "DELTA": 1, **_quantizer(method.broadcast.quantizer, "DELTA_")}
+
+
+def _quantizer(piece: Quantize, prefix: str = "") -> Settings:
+    return {
+        f"{prefix}LEVELS": piece.levels,
+        f"{prefix}BLOCKS": piece.blocks,
+        f"{prefix}NORM_BITS": piece.norm_bits,
+        f"{prefix}ENTROPY": int(piece.coding == "entropy"),
+    }
+
+
+def _scheme(task: Task, known: Mapping[str, int | float | str]) -> Settings:
+    piece, dim, bytes_sent = task.method.compress, task.dim, 4 * task.dim
+    made: Settings
+    if type(piece) is Identity:
+        made = {"SCHEME": "OFEDIQ_RAW", "LEVELS": 1, "BLOCKS": 1, "ENTROPY": 0}
+    elif type(piece) is Quantize:
+        made = {"SCHEME": "OFEDIQ_QUANTIZED", **_quantizer(piece)}
+        bytes_sent = min(bytes_sent, packed_payload_bytes(dim, piece.levels, piece.blocks, piece.norm_bits))
+    elif type(piece) is Grid:
+        made = {"SCHEME": "OFEDIQ_GRID", "LEVELS": MAX_LEVELS, "BLOCKS": 1, "ENTROPY": 1}
+        made["GRID_SPREAD"] = piece.spread
+        bytes_sent = packed_symbol_bytes(dim, MAX_LEVELS) + 4
+    else:
+        raise _refused("compress", piece)
+    levels = [int(made["LEVELS"]), int(known.get("DELTA_LEVELS", 1))]
+    blocks = max(int(made["BLOCKS"]), int(known.get("DELTA_BLOCKS", 1)))
+    made["ENTROPY_BOTH"] = int(bool(made["ENTROPY"]) or bool(known.get("DELTA_ENTROPY", 0)))
+    made["NORMS"] = blocks
+    made["CLASSES_OF_SYMBOLS"] = max(magnitude_classes(each)[0].size for each in levels)
+    made["JOINT"] = min(_MOST_GROUPED, math.ceil(dim / 16)) + 1
+    slack = (8 + 1 + int(made["CLASSES_OF_SYMBOLS"])) if made["ENTROPY"] else 0
+    made["SLACK"] = slack
+    made["SAID"] = _HEAD + bytes_sent + slack
+    return made
