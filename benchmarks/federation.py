@@ -27,8 +27,9 @@ from ofediq.codec import FRAME_BYTES
 from ofediq.federation import Broker, Learner, ModelSpec, Rules, Server, Session, coordinate, embedded
 from ofediq.federation.network.embedded import free_port
 from ofediq.federation.network.link import connect
-from ofediq.federation.network.sources import Feeder
-from ofediq.federation.protocol.messages import REPORT_BYTES, Publish
+from ofediq.federation.network.sources import Feeder, SourceSample
+from ofediq.federation.protocol.messages import Publish
+from ofediq.federation.protocol.reports import REPORT_BYTES
 
 SPEC = ModelSpec("softmax", (784,), "classification", classes=10)
 ROUNDS = 60
@@ -40,15 +41,15 @@ METHODS = {"FedOGD": 1.0, "OFedIQ, p = 0.1": 0.1}
 class Noise:
     """Random images: speed does not depend on what they show."""
 
-    exhausted = False
+    exhausted, position = False, 0
 
     def __init__(self) -> None:
         rng = np.random.default_rng(0)
         self.x, self.y = rng.random((50, 784), np.float32), rng.integers(0, 10, 50)
 
-    def at(self, step: int) -> tuple[Any, Any]:
+    def at(self, step: int) -> SourceSample:
         """The sample of a step."""
-        return self.x[step % 50], self.y[step % 50]
+        return SourceSample(self.x[step % 50], self.y[step % 50])
 
 
 @contextlib.asynccontextmanager

@@ -55,8 +55,9 @@ def busy() -> Monitor:
         (("ofediq_downlink_bits_total",), 3 * 32 * 650),
         (("ofediq_socket_bytes_total", "in"), 1500),
         (("ofediq_socket_bytes_total", "out"), 90_000),
-        (("ofediq_prediction_loss_sum",), 22.5),
-        (("ofediq_prediction_loss_count",), 30),
+        (("ofediq_prediction_naive_error_sum",), 15.0),
+        (("ofediq_prediction_naive_error_count",), 30),
+        (("ofediq_skill",), 1 - 9.5 / 15.0),
         (("ofediq_prediction_error_sum",), 9.5),
         (("ofediq_round_seconds_sum",), 0.26),
         (("ofediq_round_seconds_count",), 3),
@@ -93,18 +94,18 @@ def test_names_of_any_letters(name: str) -> None:
     assert values(one)["ofediq_messages_rejected_total", name] == 1
 
 
-@pytest.mark.parametrize("loss", [float("nan"), float("inf"), -float("inf")])
-def test_numbers_that_are_none(loss: float) -> None:
+@pytest.mark.parametrize("error", [float("nan"), float("inf"), -float("inf")])
+def test_numbers_that_are_none(error: float) -> None:
     one = monitor()
-    one.record(a_round(1, loss=loss))
-    assert values(one)["ofediq_prediction_loss_sum",] == pytest.approx(loss, nan_ok=True)
+    one.record(a_round(1, error=error))
+    assert values(one)["ofediq_prediction_error_sum",] == pytest.approx(error, nan_ok=True)
 
 
 def test_sums_never_fall() -> None:
     one = monitor()
     before: dict[Any, float] = {}
     for step in range(1, 200):
-        one.record(a_round(step, samples=7, loss=0.1 * (step % 3 == 0), error=0.0))
+        one.record(a_round(step, samples=7, error=0.1 * (step % 3 == 0)))
         now = values(one)
         counters = [key for key in now if key[0].endswith(("_total", "_sum", "_count"))]
         assert all(now[key] >= before.get(key, 0) for key in counters)

@@ -20,6 +20,7 @@ from ofediq.federation.local.fleet import client_names, record
 from ofediq.federation.network.broker import Broker
 from ofediq.federation.network.server import STATE_FILE, Server
 from ofediq.federation.network.session import Session
+from ofediq.federation.network.sources import SourceSample
 from ofediq.federation.protocol.coordinator import Coordinator
 from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.messages import Publish
@@ -31,13 +32,13 @@ class InMemory:
     """One client's part of a stream, as a source."""
 
     def __init__(self, stream: Stream, number: int) -> None:
-        self.stream, self.number, self.exhausted = stream, number, False
+        self.stream, self.number, self.exhausted, self.position = stream, number, False, 0
 
-    def at(self, step: int) -> tuple[Any, Any] | None:
+    def at(self, step: int) -> SourceSample | None:
         if step > self.stream.steps or not self.stream.present[step - 1, self.number]:
             return None
         row = self.stream.order[step - 1, self.number]
-        return self.stream.x[row], self.stream.y[row]
+        return SourceSample(self.stream.x[row], self.stream.y[row])
 
 
 async def federate(

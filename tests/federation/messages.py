@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ofediq.codec import Raw, pack_frame
-from ofediq.federation.protocol.messages import Publish, Report, UpdateMessage, write_json
+from ofediq.federation.protocol.messages import Publish, UpdateMessage, write_json
+from ofediq.federation.protocol.reports import Report
 from ofediq.randomness import Address
 
 

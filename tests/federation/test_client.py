@@ -110,10 +110,10 @@ def learner(step: int = 1) -> Learner:
     return one
 
 
-def loss_of(learnt: tuple[bool, list[Publish]]) -> float:
-    """The loss in the report of what a learner said."""
+def error_of(learnt: tuple[bool, list[Publish]]) -> float:
+    """The error in the report of what a learner said."""
     (said,) = learnt[1]
-    return UpdateMessage.decode(said.payload, near=1).report.loss
+    return UpdateMessage.decode(said.payload, near=1).report.error
 
 
 def test_a_dict_is_read_by_name() -> None:
@@ -141,8 +141,12 @@ def test_a_dict_without_names_in_the_task_is_refused() -> None:
 def test_the_columns_of_a_file_go_by_the_names_in_the_task(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("c,a,y,b\n3,1,9,2\n")
-    assert Rows(path, "y", announced=lambda: ("a", "b", "c")).at(1) == ([1.0, 2.0, 3.0], 9.0)
-    assert Rows(path, "y").at(1) == ([3.0, 1.0, 2.0], 9.0)
+    named = Rows(path, "y", announced=lambda: ("a", "b", "c")).at(1)
+    assert named is not None
+    assert (named.x, named.y) == ({"a": "1", "b": "2", "c": "3"}, "9")
+    placed = Rows(path, "y").at(1)
+    assert placed is not None
+    assert (placed.x, placed.y) == (["3", "1", "2"], "9")
 
 
 @pytest.mark.parametrize("names", [("a", "b"), ("a", "b", "b")])
@@ -156,11 +160,11 @@ def test_a_late_label_is_judged_by_the_prediction_that_was_made() -> None:
     x = np.ones(3, np.float32)
     assert one.predict(x) == 0.0
     one.receive("model", ModelMessage(1, 2, 1, Down(np.ones(4, np.float32), {}, {})).encode())
-    assert loss_of(one.learn(x, 4.0)) == pytest.approx(
+    assert error_of(one.learn(x, 4.0)) == pytest.approx(
         16.0
     )  # right by the model of now, 4 off by that of then
     one.receive("model", ModelMessage(1, 3, 1, Down(np.ones(4, np.float32), {}, {})).encode())
-    assert loss_of(one.learn(x, 4.0)) == pytest.approx(0.0)  # not predicted before: the present model counts
+    assert error_of(one.learn(x, 4.0)) == pytest.approx(0.0)  # not predicted before: the present model counts
 
 
 def test_a_model_out_of_order_is_ignored() -> None:

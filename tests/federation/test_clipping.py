@@ -14,7 +14,8 @@ from ofediq.codec import Raw, pack_frame
 from ofediq.federation import clock
 from ofediq.federation.protocol.clipping import START, Clipping
 from ofediq.federation.protocol.coordinator import Coordinator
-from ofediq.federation.protocol.messages import Report, UpdateMessage, write_json
+from ofediq.federation.protocol.messages import UpdateMessage, write_json
+from ofediq.federation.protocol.reports import Report
 from ofediq.randomness import Address
 from tests.federation.network import FEDERATION
 from tests.federation.test_core import CLIENTS, coordinator

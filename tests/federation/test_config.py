@@ -10,7 +10,14 @@ import pytest
 
 from ofediq.errors import InputError
 from ofediq.federation import Broker, ClientConfig, FederationConfig, Rules, assemble
-from ofediq.federation.config import MemoryChoice, MethodChoice, ModelChoice, PageChoice, SourceChoice
+from ofediq.federation.config import (
+    FeatureChoice,
+    MemoryChoice,
+    MethodChoice,
+    ModelChoice,
+    PageChoice,
+    SourceChoice,
+)
 from ofediq.settings import declared
 from ofediq.tracking import TrackerChoice
 
@@ -148,6 +155,7 @@ def test_the_documentation_shows_every_key() -> None:
     server, client = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     tables = {"": FederationConfig, "model": ModelChoice, "method": MethodChoice, "rounds": Rules}
     more = {"clients": Rules, "broker": Broker, "page": PageChoice, "tracker": TrackerChoice}
+    more["features"] = FeatureChoice
     assert shown_keys(server) == {
         key for table, kind in {**tables, **more}.items() for key in keys(table, kind)
     }

@@ -53,7 +53,7 @@ def stream() -> Stream:
 
 @pytest.fixture(scope="module")
 def wanted(stream: Stream) -> Result:
-    method = MethodChoice(**METHOD).build(650, CLIENTS)  # type: ignore[arg-type]  # a table of mixed values
+    method = MethodChoice(**METHOD).build(models.softmax(64, 10), CLIENTS)  # type: ignore[arg-type]  # a table of mixed values
     return reference(method, stream, models.softmax(64, 10), seed=5)
 
 

@@ -18,7 +18,8 @@ from ofediq.federation.network.broker import Broker, BrokerError
 from ofediq.federation.network.embedded import embedded
 from ofediq.federation.network.server import Server
 from ofediq.federation.network.tracked import RoundTracker
-from ofediq.federation.protocol.messages import Report, UpdateMessage, write_json
+from ofediq.federation.protocol.messages import UpdateMessage, write_json
+from ofediq.federation.protocol.reports import Report
 from ofediq.federation.protocol.rules import Rules
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.federation.setup import coordinate
@@ -124,7 +125,7 @@ def update_of(scheme: Scheme, vector: Any, step: int, number: int, report: Repor
 
 def hostile_messages(name: str, number: int, step: int) -> dict[str, bytes]:
     """One message of each bad kind, by the reason that it is refused for."""
-    report = Report(1, 0.1, 0.0)
+    report = Report(1, 0.0, 0.0)
 
     def update(**changes: Any) -> bytes:
         values = {"dim": 650, "step": step, "report": report, **changes}
@@ -139,7 +140,7 @@ def hostile_messages(name: str, number: int, step: int) -> dict[str, bytes]:
         "malformed: nan": bytes(nan),
         "malformed: cut": update()[:-3],
         "malformed: larger": update(dim=651),
-        "malformed: report": update(report=Report(1, 0.1, 2.0)),
+        "malformed: report": update(report=Report(1, 2.0, 0.0)),
         "malformed: smaller": update(dim=649),
         "late": update(step=step - 1),
         "from the future": update(step=step + 5),

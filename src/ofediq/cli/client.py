@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ofediq.cli.serve import LogFormat, LogOption, stopping
+from ofediq.errors import DataError, InputError
 
 if TYPE_CHECKING:
     from ofediq.federation.config import ClientConfig
+    from ofediq.federation.network.client import Client
+    from ofediq.federation.network.sources import Skipped, SourceSample
 
 
 def client(
@@ -35,12 +38,16 @@ def client(
 
     set_up(log_format.value, "warning")
     chosen = ClientConfig.read(config)
-    summary = _from_lines(chosen) if chosen.source.kind == "lines" else asyncio.run(_from_file(chosen))
+    summary, failed = (
+        _from_lines(chosen) if chosen.source.kind == "lines" else asyncio.run(_from_file(chosen))
+    )
     text = json.dumps(summary) if as_json else _sentence(summary)
     typer.echo(text, err=chosen.source.kind == "lines")
+    if failed is not None and not summary["samples"]:
+        raise DataError(f"no sample could be read, of {summary['skipped']:,}: {failed}")
 
 
-async def _from_file(config: ClientConfig) -> dict[str, Any]:
+async def _from_file(config: ClientConfig) -> tuple[dict[str, Any], str | None]:
     from ofediq.federation.network.session import Session
     from ofediq.federation.network.sources import Feeder, Replay, Rows, Source
     from ofediq.federation.protocol.learner import Learner
@@ -53,7 +60,14 @@ async def _from_file(config: ClientConfig) -> dict[str, Any]:
     if choice.kind == "replay":
         source: Source = Replay(path)
     else:
-        source = Rows(path, str(choice.target), choice.features, lambda: learner.features)
+        source = Rows(
+            path,
+            str(choice.target),
+            choice.features,
+            lambda: learner.features,
+            time=choice.time,
+            start=lambda: learner.position,
+        )
     feeder = Feeder(learner, source)
 
     def feed() -> list[Any]:
@@ -65,33 +79,59 @@ async def _from_file(config: ClientConfig) -> dict[str, Any]:
     session = Session(learner, config.broker, feed, patience=60.0)
     with stopping(session.stop):
         await session.run()
-    received, sent = session.traffic()
-    return _summary(config.name, learner, received, sent)
+    return _summary(learner, session.traffic(), feeder.skipped), feeder.skipped.first
 
 
-def _from_lines(config: ClientConfig) -> dict[str, Any]:
+def _from_lines(config: ClientConfig) -> tuple[dict[str, Any], str | None]:
     from ofediq.federation.network.client import Client
-    from ofediq.federation.network.sources import read_lines
+    from ofediq.federation.network.sources import Skipped, read_lines
 
     memory, every = config.memory.path, config.memory.every
     with Client(
         config.broker, config.federation, config.name, timeout=60.0, memory=memory, memory_every=every
     ) as member:
-        for x, y in read_lines(sys.stdin):
-            typer.echo(json.dumps({"prediction": member.predict_one(x), "step": member.step}))
-            if y is not None:
-                member.learn_one(x, y)
-        received, sent = member.traffic()
-    return _summary(config.name, member.learner, received, sent)
+        skipped = Skipped(config.name)
+        for sample in read_lines(sys.stdin):
+            try:
+                answer = _answer(member, sample)
+            except InputError as error:
+                skipped.add(str(error))
+                answer = {"error": str(error), **_named(sample)}
+            if answer is not None:
+                typer.echo(json.dumps(answer))
+    return _summary(member.learner, member.traffic(), skipped), skipped.first
 
 
-def _summary(name: str, learner: Any, received: int, sent: int) -> dict[str, Any]:
+def _answer(member: Client, sample: SourceSample | InputError) -> dict[str, Any] | None:
+    """What is said to a line: a prediction; nothing to a label that comes late."""
+    if isinstance(sample, InputError):
+        raise sample
+    answer = None
+    if sample.x is not None:
+        found = member.forecast_one(sample.x, sample=sample.id, time=sample.time)
+        answer = {"prediction": found.value, **_named(sample), "step": found.step}
+        if found.probabilities is not None:
+            answer["probabilities"] = found.probabilities
+        if found.interval is not None:
+            answer["interval"] = list(found.interval)
+    if sample.y is not None:
+        member.learn_one(sample.x, sample.y, sample=sample.id, time=sample.time)
+    return answer
+
+
+def _named(sample: SourceSample | InputError) -> dict[str, Any]:
+    return {} if isinstance(sample, InputError) or sample.id is None else {"id": sample.id}
+
+
+def _summary(learner: Any, traffic: tuple[int, int], skipped: Skipped) -> dict[str, Any]:
     counts = {"samples": learner.samples, "sent": learner.sent, "step": learner.step}
-    return {"client": name, **counts, "bytes_received": received, "bytes_sent": sent}
+    counts |= {"skipped": skipped.count, "bytes_received": traffic[0], "bytes_sent": traffic[1]}
+    return {"client": learner.name, **counts}
 
 
 def _sentence(summary: dict[str, Any]) -> str:
     return (
         f"{summary['client']}: {summary['samples']:,} samples, {summary['sent']:,} updates sent, "
         f"last step {summary['step']:,}"
+        + (f", {summary['skipped']:,} samples skipped" if summary["skipped"] else "")
     )

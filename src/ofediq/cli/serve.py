@@ -175,6 +175,8 @@ def summary_lines(summary: dict[str, Any]) -> dict[str, str]:
             ("accuracy", f"{1 - totals['error']:.1%}") if known else ("mse", f"{totals['error']:.5g}")
         )
         lines[name] = f"{value} of {totals['samples']:,} predictions"
+    if totals["skill"] is not None:
+        lines["skill"] = f"{totals['skill']:+.1%} against each client's last value"
     if totals["rejected"]:
         lines["rejected"] = ", ".join(f"{count} {reason}" for reason, count in totals["rejected"].items())
     return lines

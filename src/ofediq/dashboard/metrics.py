@@ -13,7 +13,7 @@ from prometheus_client.core import Metric
 from prometheus_client.core import SummaryMetricFamily as Summary
 from prometheus_client.registry import Collector
 
-from ofediq.federation.protocol.monitor import Monitor
+from ofediq.federation.protocol.monitor import Monitor, skill
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -109,10 +109,16 @@ def _traffic(monitor: Monitor, sums: Mapping[str, Any]) -> Iterator[Metric]:
 
 def _learning(sums: Mapping[str, Any]) -> Iterator[Metric]:
     for name, text in (
-        ("loss", "Losses of the predictions that clients reported."),
-        ("error", "Errors of these predictions: 0 or 1 in classification, squared in regression."),
+        (
+            "error",
+            "Errors of the predictions that clients reported: 0 or 1 in classification, squared in regression.",
+        ),
+        ("naive_error", "Errors of each client's last value for the same samples."),
     ):
-        yield Summary(f"ofediq_prediction_{name}", text, int(sums["samples"]), sums[name])
+        yield Summary(
+            f"ofediq_prediction_{name}", text, int(sums["samples"]), sums[name.removesuffix("_error")]
+        )
+    yield Gauge("ofediq_skill", "1 - error / error of the last value.", skill(sums["error"], sums["naive"]))
 
 
 def _by(family: Gauge | Counter, values: Mapping[str, float]) -> Metric:

@@ -6,22 +6,12 @@ the server finds its step size on the way. What was assumed is said in one line,
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ofediq.errors import InputError
 from ofediq.experiment.config import Config
-from ofediq.methods import Method, hold, with_server
-from ofediq.methods.adaptive_rule import adaptive
-from ofediq.methods.client import Ogd
-from ofediq.models import Anchored, Model, anchored, build
-from ofediq.models.stack import Network
+from ofediq.models import Model, build, build_anchored
 from ofediq.streams import Dataset, Stream, load, load_own, partition, usual_clients
-from ofediq.streams.features import Pipeline, featurize, suggest
-
-SMALL_MODEL, SMALL_BUDGET, USUAL_BUDGET = 1000, 0.1, 0.01
-_BASELINE = re.compile(r"(auto|last|mean|none|season)(?:\((\d+)\))?")
+from ofediq.streams.features import Pipeline, checked_baseline, featurize, suggest
 
 
 class Prepared(NamedTuple):
@@ -36,20 +26,6 @@ class Prepared(NamedTuple):
     stream: Stream
     pipeline: Pipeline | None
     assumed: tuple[str, ...]
-
-
-def checked_baseline(text: str) -> tuple[str, int | None]:
-    """The naive forecast and the rows per season that `text` names.
-
-    >>> checked_baseline("season(24)"), checked_baseline("auto")
-    (('season', 24), ('auto', None))
-    """
-    found = _BASELINE.fullmatch(text)
-    if found is None or (found[2] is not None and (found[1] != "season" or int(found[2]) < 1)):
-        raise InputError(
-            f"`baseline` must be auto, last, mean, none or season(ROWS), such as season(24), got {text!r}"
-        )
-    return found[1], None if found[2] is None else int(found[2])
 
 
 def prepare(config: Config, options: dict[str, Any]) -> Prepared:
@@ -89,33 +65,7 @@ def model_for(config: Config, stream: Stream, pipeline: Pipeline | None) -> Mode
     """The model of a configuration: by default linear on features; beside a naive forecast where there is one."""
     if pipeline is None:
         return build(config.model, stream.x.shape[1:], stream.task, stream.classes, config.hidden)
-    usual = "linear" if stream.task == "regression" else "softmax"
-    name = usual if config.model == "auto" else config.model
-    inner = build(name, (len(pipeline.columns),), stream.task, stream.classes, config.hidden)
-    assert isinstance(inner, Network)  # all built-in ones are
-    return anchored(inner)
-
-
-def budget_for(dim: int) -> float:
-    """The budget where none is given: small models have little to send.
-
-    >>> budget_for(57), budget_for(34_826)
-    (0.1, 0.01)
-    """
-    return SMALL_BUDGET if dim < SMALL_MODEL else USUAL_BUDGET
-
-
-def untuned(method: Method, model: Model) -> Method:
-    """`method` without a step size: gradients at the common model, and a server that finds its own.
-
-    A method whose server is part of it, such as SCAFFOLD, stays as it is. Hidden layers beside a naive forecast get
-    smaller first moves: tens of thousands of parameters that move together would leave the forecast at once.
-    """
-    if method.server.vectors:
-        return method
-    plain = replace(method, client=hold()) if isinstance(method.client, Ogd) else method
-    careful = isinstance(model, Anchored) and not model.convex
-    return with_server(plain, adaptive(3e-4) if careful else adaptive())
+    return build_anchored(config.model, len(pipeline.columns), stream.task, stream.classes, config.hidden)
 
 
 def _load(config: Config, options: dict[str, Any]) -> tuple[Dataset, list[str]]:

@@ -100,7 +100,7 @@ class Config(Settings):
         shown="auto for a file, else paper",
         panel=_LEARNING,
     )
-    baseline: Annotated[str, accepted_by("ofediq.experiment.auto:checked_baseline")] | None = setting(
+    baseline: Annotated[str, accepted_by("ofediq.streams.features:checked_baseline")] | None = setting(
         None,
         "Naive forecast that auto starts from: auto, last, mean, season(24) or none.",
         shown="auto",

@@ -11,7 +11,7 @@ from typing import Any, cast
 from ofediq.errors import InputError, require
 from ofediq.experiment import auto
 from ofediq.experiment.config import Config
-from ofediq.methods import Method, at_budget, server_rule, with_server
+from ofediq.methods import Method, at_budget, server_rule, untuned, usual_budget, with_server
 from ofediq.models import Model, build
 from ofediq.streams import Dataset, Stream, load, load_file, partition, synthetic
 
@@ -54,7 +54,7 @@ class Experiment:
         else:
             model, assumed = auto.model_for(config, stream, prepared.pipeline), prepared.assumed
         if config.budget is None:
-            config = replace(config, budget=auto.budget_for(model.dim))
+            config = replace(config, budget=usual_budget(model.dim))
             assumed = (
                 *assumed,
                 f"{config.budget:.0%} of FedOGD's bits with {model.dim:,} parameters (--budget)",
@@ -78,7 +78,7 @@ class Experiment:
             rule = server_rule(config.server, config.step_size)
             methods = {key: with_server(one, rule) for key, one in methods.items()}
         elif config.automatic:
-            methods = {key: auto.untuned(one, model) for key, one in methods.items()}
+            methods = {key: untuned(one, deep=model.deep) for key, one in methods.items()}
         notes = [f"Assumed: {'; '.join(assumed)}."] if assumed else []
         notes += [note for one in methods.values() for note in _concerns(one, budget, model, stream)]
         return cls(config, deal, model, methods, tuple(notes))

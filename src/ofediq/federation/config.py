@@ -37,8 +37,11 @@ from ofediq.tracking import TrackerChoice
 if TYPE_CHECKING:
     from ofediq.federation.protocol.task import ModelSpec
     from ofediq.methods import Method
+    from ofediq.models import Model
+    from ofediq.streams.features import Pipeline
 
 _Size = Annotated[int, limited(1, 10**7)]
+_Names = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=256)], ...], Meta(max_length=4096)]
 _MOST_PARAMETERS = 2**28  # a broadcast of 1 GiB
 
 
@@ -53,14 +56,15 @@ class ModelChoice(Settings):
     shape: Annotated[tuple[_Size, ...], Meta(min_length=1, max_length=8)] | None = setting(
         None, "Height and width of images, such as [28, 28]."
     )
-    names: Annotated[
-        tuple[Annotated[str, Meta(min_length=1, max_length=256)], ...], Meta(max_length=4096)
-    ] = setting((), "Names of the numbers of a sample: clients read dicts and tables by them.")
+    names: _Names = setting((), "Names of the numbers of a sample: clients read dicts and tables by them.")
+    labels: _Names = setting(
+        (), "Texts of the labels, in their order; without them labels are numbers from 0."
+    )
     task: Literal["classification", "regression"] | None = setting(
-        None, "What is predicted.", shown="classification where `classes` are given"
+        None, "What is predicted.", shown="classification where `classes` or `labels` are given"
     )
     classes: Annotated[int, limited(2, 10**6)] | None = setting(
-        None, "Number of classes; left out for regression."
+        None, "Number of classes; left out for regression, and where `labels` are given."
     )
     hidden: Annotated[tuple[_Size, ...], Meta(max_length=64)] = setting((64, 64), "Layer sizes of the mlp.")
     l2: NonNegative | None = setting(None, "Weight of the penalty on squares.", shown="the model's own")
@@ -77,18 +81,73 @@ class ModelChoice(Settings):
             raise InputError("`shape` (or `features`) must be given in [model]")
         fits = not self.names or len(self.names) == len(set(self.names)) == math.prod(self.shape)
         require(fits, "names", f"must be {math.prod(self.shape)} different names", self.names)
+        if self.labels and self.classes is None:
+            object.__setattr__(self, "classes", len(self.labels))
         if self.task is None:
             object.__setattr__(self, "task", "regression" if self.classes is None else "classification")
         dim = self.spec().build().dim  # says what does not fit together
         limit = f"must have at most {_MOST_PARAMETERS:,} parameters"
         require(dim <= _MOST_PARAMETERS, "model", limit, dim)
 
-    def spec(self) -> ModelSpec:
-        """The model's description for server and clients."""
+    def spec(self, pipeline: Pipeline | None = None) -> ModelSpec:
+        """The model's description for server and clients, on what a `pipeline` makes of samples if there is one."""
         from ofediq.federation.protocol.task import ModelSpec
 
-        shape, names = self.shape or (), self.names
-        return ModelSpec(self.name, shape, str(self.task), self.classes, self.hidden, self.l2, names)
+        return ModelSpec(
+            self.name,
+            self.shape or (),
+            str(self.task),
+            self.classes,
+            self.hidden,
+            self.l2,
+            self.names,
+            self.labels,
+            pipeline,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureChoice(Settings):
+    """`[features]`: what every client makes of its readings, online, before the model sees them."""
+
+    enabled: bool | None = setting(
+        None, "Whether they do.", shown="with preset auto, where a sample is a row of numbers"
+    )
+    baseline: Annotated[str, accepted_by("ofediq.streams.features:checked_baseline")] = setting(
+        "auto", "Naive forecast that the model adds to: auto, last, mean, season(24) or none."
+    )
+    lags: Annotated[int, limited(0, 1000)] | None = setting(
+        None, "Past targets among the features.", shown="4 numbers, or 2 labels if there are at most 20"
+    )
+    flags: _Names = setting((), "Those of the names that are 0 or 1.")
+    gaps: _Names = setting((), "Those that may be missing.")
+    calendar: bool = setting(False, "Whether the time of day and of the week are features.")
+    scaling: Annotated[str, one_of("ofediq.streams.features.pipeline:SCALES")] = setting(
+        "standard", "standard: mean and deviation so far; robust: outliers are cut before they count."
+    )
+
+    def pipeline(self, model: ModelChoice) -> Pipeline:
+        """What clients do for this model."""
+        from ofediq.streams.features import checked_baseline, pipeline_for
+
+        shape = model.shape or ()
+        require(len(shape) == 1, "features", "need samples that are rows of numbers", shape)
+        names = model.names or tuple(f"x{place}" for place in range(shape[0]))
+        for key in ("flags", "gaps"):
+            unknown = sorted(set(getattr(self, key)) - set(names))
+            require(not unknown, key, f"must be among the names {', '.join(names)}", ", ".join(unknown))
+        baseline, season = checked_baseline(self.baseline)
+        return pipeline_for(
+            names,
+            model.classes,
+            baseline,
+            season or 0,
+            flags=self.flags,
+            gaps=self.gaps,
+            calendar=self.calendar,
+            lags=self.lags,
+            scaling=self.scaling,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,12 +157,18 @@ class MethodChoice(Settings):
     key: Annotated[str, accepted_by("ofediq.methods.registry:known")] = setting(
         "ofediq", "What runs; `ofediq methods` lists them."
     )
-    budget: Fraction = setting(0.01, "Fraction of FedOGD's uplink bits, in (0, 1].")
-    step_size: Positive = setting(0.01, "Learning rate.")
-    preset: Annotated[str, one_of("ofediq.methods:PRESETS")] = setting("paper", "paper or authors.")
+    budget: Fraction | None = setting(
+        None,
+        "Fraction of FedOGD's uplink bits, in (0, 1].",
+        shown="0.01; 0.1 with fewer than 1000 parameters",
+    )
+    step_size: Positive | None = setting(None, "Learning rate.", shown="0.01, where one is needed")
+    preset: Literal["auto", "paper", "authors"] | None = setting(
+        None, "auto: nothing to tune; paper or authors.", shown="auto; paper where a step size is given"
+    )
     planner: Literal["paper", "exact"] = setting("paper", "How OFedIQ's parameters are chosen.")
     server: Annotated[str, one_of("ofediq.methods:SERVERS")] | None = setting(
-        None, "descend, adam or coin.", shown="the preset's"
+        None, "descend, adam, coin or adaptive.", shown="the preset's"
     )
     clients: Annotated[int, limited(1, 10**7)] | None = setting(
         None, "K that the plan is made for.", shown="the roster's length"
@@ -112,17 +177,33 @@ class MethodChoice(Settings):
         None, "Horizon of methods that spend a budget over a whole run."
     )
 
-    def build(self, dim: int, clients: int) -> Method:
-        """The method for a model of `dim` parameters."""
-        from ofediq.methods import at_budget, server_rule, with_server
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.preset is None:
+            object.__setattr__(self, "preset", "auto" if self.step_size is None else "paper")
 
-        expected = self.clients or clients or 1
-        chosen = at_budget(
-            self.key, self.budget, dim, expected, self.step_size, self.preset, self.planner, self.steps
-        )
-        return (
-            chosen if self.server is None else with_server(chosen, server_rule(self.server, self.step_size))
-        )
+    @property
+    def automatic(self) -> bool:
+        """Whether there is nothing to tune."""
+        return self.preset == "auto"
+
+    def budget_for(self, dim: int) -> float:
+        """The budget for a model of `dim` parameters."""
+        from ofediq.methods import usual_budget
+
+        return usual_budget(dim) if self.budget is None else self.budget
+
+    def build(self, model: Model, clients: int) -> Method:
+        """The method for a model."""
+        from ofediq.methods import at_budget, server_rule, untuned, with_server
+
+        expected, step_size = self.clients or clients or 1, self.step_size or 0.01
+        preset = "paper" if self.automatic else str(self.preset)
+        budget = self.budget_for(model.dim)
+        chosen = at_budget(self.key, budget, model.dim, expected, step_size, preset, self.planner, self.steps)
+        if self.server is not None:
+            return with_server(chosen, server_rule(self.server, step_size))
+        return untuned(chosen, deep=model.deep) if self.automatic else chosen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +235,7 @@ class FederationConfig(Settings):
     seed: Seed = setting(0, "Seed of all draws.")
     folder: FolderPath = setting(Path("state"), "Folder of the server's state, relative to the file.")
     model: ModelChoice
+    features: FeatureChoice = field(default_factory=FeatureChoice)
     method: MethodChoice = field(default_factory=MethodChoice)
     rules: Rules = field(default_factory=Rules)
     broker: Broker | None = None
@@ -167,17 +249,25 @@ class FederationConfig(Settings):
             there = there.parent
         require(there.is_dir(), "folder", "must be a folder, not a file or below one", str(self.folder))
 
+    def spec(self) -> ModelSpec:
+        """The model, on features where clients make some."""
+        made = self.features.enabled
+        if made is None:
+            made = self.method.automatic and len(self.model.shape or ()) == 1
+        return self.model.spec(self.features.pipeline(self.model) if made else None)
+
     @classmethod
     def read(cls, path: str | Path) -> FederationConfig:
         """The configuration in a file; raises `InputError` with the table and key that is wrong."""
         path, content = Path(path), _load(path)
-        tables = ("model", "method", "rounds", "clients", "broker", "page", "tracker")
+        tables = ("model", "features", "method", "rounds", "clients", "broker", "page", "tracker")
         top = _top(cls, content, tables)
         clients = from_table(Rules, content.get("clients", {}), "clients")
         clients.setdefault("open", not clients.get("roster"))
         return cls(
             **{**top, "folder": path.parent / top.get("folder", "state")},
             model=ModelChoice.from_table(content.get("model", {}), "model"),
+            features=FeatureChoice.from_table(content.get("features", {}), "features"),
             method=MethodChoice.from_table(content.get("method", {}), "method"),
             rules=Rules(**from_table(Rules, content.get("rounds", {}), "rounds"), **clients),
             broker=_broker(path, content["broker"]) if "broker" in content else None,
@@ -196,7 +286,10 @@ class SourceChoice(Settings):
     path: FilePath | None = setting(None, "The file of csv and replay, relative to client.toml.")
     target: str | None = setting(None, "The column of csv to predict.")
     features: tuple[str, ...] | None = setting(
-        None, "The columns of csv to predict from.", shown="all but the target"
+        None, "The columns of csv to predict from.", shown="the names in the task, or all others"
+    )
+    time: str | None = setting(
+        None, "Its column of dates (ISO 8601, or seconds since 1970), or its parts: 'year,month,day,hour'."
     )
 
     def __post_init__(self) -> None:

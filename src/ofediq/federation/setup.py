@@ -20,8 +20,9 @@ from ofediq.models import Model
 
 def assemble(config: FederationConfig) -> Coordinator:
     """The coordinator that a configuration describes, with the state in its folder if there is one."""
-    model = config.model.spec()
-    method = config.method.build(model.build().dim, len(config.rules.roster))
+    model = config.spec()
+    built = model.build()
+    method = config.method.build(built, len(config.rules.roster))
     return coordinate(
         config.name,
         method,
@@ -29,7 +30,7 @@ def assemble(config: FederationConfig) -> Coordinator:
         config.rules,
         config.seed,
         config.folder,
-        budget=config.method.budget,
+        budget=config.method.budget_for(built.dim),
     )
 
 

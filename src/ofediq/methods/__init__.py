@@ -16,7 +16,16 @@ from ofediq.methods.compress import Compressor, grid, identity, keep_largest, qu
 from ofediq.methods.mirror import MirrorMap, mirror_map
 from ofediq.methods.parameter_free import Coin, coin
 from ofediq.methods.participation import Participation, bernoulli, everyone, fixed_size, norm_proportional
-from ofediq.methods.presets import PRESETS, SERVERS, method, server_rule, with_broadcast, with_server
+from ofediq.methods.presets import (
+    PRESETS,
+    SERVERS,
+    method,
+    server_rule,
+    untuned,
+    usual_budget,
+    with_broadcast,
+    with_server,
+)
 from ofediq.methods.registry import Terms, at_budget, entries, entry, make, named
 from ofediq.methods.server import ServerRule, adam, descend, optimizer
 from ofediq.methods.steered_rule import Still, steered
@@ -83,6 +92,8 @@ __all__ = [
     "server_rule",
     "signs",
     "steered",
+    "untuned",
+    "usual_budget",
     "whole",
     "with_broadcast",
     "with_server",

@@ -16,7 +16,7 @@ from dataclasses import replace
 from ofediq.errors import InputError, require, require_choice
 from ofediq.methods.adaptive_rule import adaptive
 from ofediq.methods.broadcast import Broadcast
-from ofediq.methods.client import ClientRule, hold, local_ogd
+from ofediq.methods.client import ClientRule, Ogd, hold, local_ogd
 from ofediq.methods.combine import Combine, Sum
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import Compressor, identity
@@ -115,3 +115,25 @@ def server_rule(name: str, step_size: float = 0.01) -> ServerRule:
     if name in ("coin", "adaptive"):
         return coin() if name == "coin" else adaptive()
     return adam(step_size) if name == "adam" else descend(step_size)
+
+
+def untuned(method: Method, *, deep: bool = False) -> Method:
+    """`method` without a step size: gradients at the common model, and a server that finds its own.
+
+    A method whose server is part of it, such as SCAFFOLD, stays as it is. Hidden layers beside a naive forecast
+    (`deep`) get smaller first moves: tens of thousands of parameters that move together would leave the forecast at
+    once.
+    """
+    if method.server.vectors:
+        return method
+    plain = replace(method, client=hold()) if isinstance(method.client, Ogd) else method
+    return with_server(plain, adaptive(3e-4) if deep else adaptive())
+
+
+def usual_budget(dim: int) -> float:
+    """The budget where none is given: small models have little to send.
+
+    >>> usual_budget(57), usual_budget(34_826)
+    (0.1, 0.01)
+    """
+    return 0.1 if dim < 1000 else 0.01

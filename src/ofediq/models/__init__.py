@@ -4,7 +4,7 @@ from ofediq.models.adapters import LossModel, TorchModel, from_equinox, from_fla
 from ofediq.models.affine import linear, softmax
 from ofediq.models.anchor import Anchored, anchored
 from ofediq.models.base import LayeredModel, Model, Task
-from ofediq.models.catalog import build
+from ofediq.models.catalog import build, build_anchored
 from ofediq.models.convolutional import cnn
 from ofediq.models.layers import Conv, Dense, Identity, Pool, Relu, Tanh
 from ofediq.models.mlp import mlp_classifier, mlp_regressor
@@ -26,6 +26,7 @@ __all__ = [
     "TorchModel",
     "anchored",
     "build",
+    "build_anchored",
     "cnn",
     "from_equinox",
     "from_flax",

@@ -62,6 +62,11 @@ class Anchored(LayeredModel):
         return self.inner.l2
 
     @property
+    def deep(self) -> bool:
+        """Whether the inner model has hidden layers."""
+        return not self.inner.convex
+
+    @property
     def anchors(self) -> int:
         """How many columns at the end of a sample are anchors."""
         return 2 if self.task == "regression" else self.inner.outputs

@@ -56,6 +56,10 @@ class Model(abc.ABC):
     def predict(self, params: Array, xs: Array) -> Array:
         """The predicted class (int) or number (float) for each sample."""
 
+    def probabilities(self, experts: Experts, xs: Array) -> Array | None:
+        """Of each class for each sample by mixed outputs, [n, classes]; None where the model has none."""
+        return None
+
     @abc.abstractmethod
     def evaluate(self, params: Array, xs: Array, ys: Array) -> tuple[Array, Array]:
         """Losses and errors, each [n]: the error is 0 or 1 in classification, squared in regression."""
@@ -79,6 +83,11 @@ class Model(abc.ABC):
         self, params: Array, xs: Array, ys: Array, weights: Array
     ) -> tuple[Array, Array, Array]:
         """Losses [n], errors [n] and the weighted sum of the gradients, [dim]."""
+
+    @property
+    def deep(self) -> bool:
+        """Whether hidden layers stand beside a naive forecast: then first moves should be small."""
+        return False
 
     def smoothness(self, xs: npt.NDArray[np.float32]) -> float | None:
         """beta of Assumption 2 over the samples `xs`, where it is known; else None."""
@@ -112,6 +121,14 @@ class LayeredModel(Model):
     def predict(self, params: Array, xs: Array) -> Array:
         """The predicted class (int) or number (float) for each sample."""
         return self._answer(self.forward(params, xs)[0])
+
+    def probabilities(self, experts: Experts, xs: Array) -> Array | None:
+        """Softmax of mixed outputs."""
+        if self.task == "regression":
+            return None
+        outputs, _ = self._mixed(experts, xs)
+        exponentials = namespace(outputs).exp(outputs - outputs.max(-1)[..., None])
+        return exponentials / exponentials.sum(-1)[..., None]
 
     def evaluate(self, params: Array, xs: Array, ys: Array) -> tuple[Array, Array]:
         """Losses and errors of each sample."""

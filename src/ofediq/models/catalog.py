@@ -7,11 +7,12 @@ from typing import Any
 
 from ofediq.errors import InputError, require
 from ofediq.models.affine import linear, softmax
+from ofediq.models.anchor import Anchored, anchored
 from ofediq.models.base import Model, Task
 from ofediq.models.convolutional import cnn
 from ofediq.models.layers import is_stack, parse
 from ofediq.models.mlp import mlp_classifier, mlp_regressor
-from ofediq.models.stack import network
+from ofediq.models.stack import Network, network
 
 NAMES = ("auto", "linear", "softmax", "mlp", "cnn")
 
@@ -75,3 +76,24 @@ def build(
         raise InputError("`model` must be softmax, mlp or cnn for a classification task, got 'linear'")
     require(len(shape) == 2, "model", f"'cnn' needs images (height, width), samples here are {shape}", name)
     return cnn(shape[0], shape[1], classes, **penalty)
+
+
+def build_anchored(
+    name: str,
+    columns: int,
+    task: Task,
+    classes: int | None = None,
+    hidden: tuple[int, ...] = (64, 64),
+    l2: float | None = None,
+) -> Anchored:
+    """The model called `name` on so many features beside a naive forecast, see `anchored`.
+
+    `auto` is linear, or softmax regression: where a forecast is the start, little is left to be learnt.
+
+    >>> build_anchored("auto", 12, "regression").dim
+    13
+    """
+    usual = "linear" if task == "regression" else "softmax"
+    inner = build(usual if name == "auto" else name, (columns,), task, classes, hidden, l2)
+    assert isinstance(inner, Network)  # all built-in ones are
+    return anchored(inner)

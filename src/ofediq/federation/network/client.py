@@ -13,7 +13,7 @@ from ofediq.errors import require_nonnegative, require_positive
 from ofediq.federation.names import require_name
 from ofediq.federation.network.broker import Broker, BrokerError
 from ofediq.federation.network.session import Session
-from ofediq.federation.protocol.learner import Learner
+from ofediq.federation.protocol.learner import REMEMBERED, Learner, Prediction
 from ofediq.federation.protocol.memory import MemoryFile
 from ofediq.federation.protocol.messages import Publish
 from ofediq.models import Model
@@ -38,8 +38,10 @@ class Client:
         wait: seconds that `learn_one` waits for a round that still has room for the sample. 0 suits sensors, whose
             samples come when they come; a replay that must not skip a round gives more.
         timeout: seconds to wait for the federation's first model.
-        memory: file in which what the client remembers outlives its process, for methods that remember anything.
+        memory: file in which what the client remembers outlives its process: what features need, and the method's
+            memory.
         memory_every: write it at the end of every so many rounds.
+        remember: predictions that wait for their label, at most; of more the oldest are forgotten.
     """
 
     def __init__(
@@ -52,11 +54,12 @@ class Client:
         timeout: float = 30.0,
         memory: str | Path | None = None,
         memory_every: int = 1,
+        remember: int = REMEMBERED,
     ) -> None:
         require_name("federation", federation)
         require_name("name", name)
         file = None if memory is None else MemoryFile(Path(memory), every=memory_every)
-        self.learner = Learner(federation, name, model, file)
+        self.learner = Learner(federation, name, model, file, remember)
         self.wait = require_nonnegative("wait", wait)
         self.timeout = require_positive("timeout", timeout)
         self._broker = broker
@@ -86,16 +89,30 @@ class Client:
     ) -> None:
         self._end()
 
-    def predict_one(self, x: Any) -> Any:
-        """The prediction for one sample: an array, a list, or a dict by the names in the task."""
-        with self._news:
-            return self.learner.predict(x)
+    def predict_one(self, x: Any, *, sample: Any = None, time: float | None = None) -> Any:
+        """The prediction for one sample: a label or a number.
 
-    def learn_one(self, x: Any, y: Any) -> bool:
+        Arguments:
+            x: an array, a list, or a dict by the names in the task.
+            sample: what you call it, if its label comes late: `learn_one(None, y, sample=...)` finds it again.
+            time: of the sample, in seconds since 1970; now if left out.
+        """
+        return self.forecast_one(x, sample=sample, time=time).value
+
+    def predict_proba_one(self, x: Any, *, sample: Any = None, time: float | None = None) -> dict[Any, float]:
+        """The probability of each label; empty for a regression."""
+        return self.forecast_one(x, sample=sample, time=time).probabilities or {}
+
+    def forecast_one(self, x: Any, *, sample: Any = None, time: float | None = None) -> Prediction:
+        """The prediction with the labels' probabilities, or with an interval for a number."""
+        with self._news:
+            return self.learner.forecast(x, sample=sample, time=time)
+
+    def learn_one(self, x: Any, y: Any, *, sample: Any = None, time: float | None = None) -> bool:
         """Learn from one labelled sample; returns whether the open round had room for it."""
         with self._news:
             self._news.wait_for(lambda: self.learner.hungry or self.learner.finished, self.wait)
-            used, said = self.learner.learn(x, y)
+            used, said = self.learner.learn(x, y, sample=sample, time=time)
             self._send(said)
             return used
 

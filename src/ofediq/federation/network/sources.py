@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-import math
+import logging
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, NamedTuple, Protocol, TextIO
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +18,35 @@ from ofediq.errors import DataError, InputError
 from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.messages import Publish
 
-Sample = tuple[Any, Any]
+log = logging.getLogger("ofediq.federation")
+
+_LOGGED = 10
+"""So many samples that cannot be read get a line in the log each; the others are only counted."""
+
+
+class SourceSample(NamedTuple):
+    """One sample of a source.
+
+    Attributes:
+        x: what the client reads.
+        y: its label; None where it is missing.
+        time: in seconds since 1970; None for now.
+        id: what the caller calls it.
+    """
+
+    x: Any
+    y: Any
+    time: float | None = None
+    id: Any = None
 
 
 class Source(Protocol):
     """Samples for the steps of a federation."""
 
-    def at(self, step: int) -> Sample | None:
+    position: int
+    """How many samples were read."""
+
+    def at(self, step: int) -> SourceSample | None:
         """The sample of `step` (from 1), or None if there is none."""
 
     @property
@@ -34,30 +58,40 @@ class Replay:
     """A recorded stream: the sample of a step is always the same, however often a client is restarted.
 
     Args:
-        path: .npz with `x` [steps, ...], `y` [steps] and `present` [steps].
+        path: .npz with `x` [steps, ...], `y` [steps] and `present` [steps]; `time` [steps] where samples have one.
     """
 
     def __init__(self, path: str | Path) -> None:
         try:
             with np.load(path, allow_pickle=False) as file:
                 self.x, self.y, self.present = file["x"], file["y"], file["present"]
+                self.time = file["time"] if "time" in file.files else None
         except (OSError, ValueError, KeyError) as error:
             raise DataError(f"cannot read the recorded stream {path}: {error}") from None
         self.exhausted = False
+        self.position = 0  # the step says which sample is next, not the client
 
-    def at(self, step: int) -> Sample | None:
+    def at(self, step: int) -> SourceSample | None:
         """The sample of `step`, if the recording has one."""
         if step > len(self.y):
             self.exhausted = True
             return None
-        return (self.x[step - 1], self.y[step - 1]) if self.present[step - 1] else None
+        if not self.present[step - 1]:
+            return None
+        time = None if self.time is None else float(self.time[step - 1])
+        return SourceSample(self.x[step - 1], self.y[step - 1], time, step)
 
 
 def write_replay(
-    path: Path, x: npt.NDArray[Any], y: npt.NDArray[Any], present: npt.NDArray[np.bool_]
+    path: Path,
+    x: npt.NDArray[Any],
+    y: npt.NDArray[Any],
+    present: npt.NDArray[np.bool_],
+    time: npt.NDArray[np.float64] | None = None,
 ) -> None:
     """Record one client's stream for `Replay`."""
-    np.savez(path, x=x, y=y, present=present)
+    more: dict[str, Any] = {} if time is None else {"time": time}
+    np.savez(path, x=x, y=y, present=present, **more)
 
 
 class Rows:
@@ -68,6 +102,8 @@ class Rows:
         target: column to predict.
         features: columns to predict from; those of the task if left out.
         announced: tells the names of the features in the task; all columns but the target if it has none.
+        time: column of dates, or columns with commas: year,month,day,hour.
+        start: tells how many rows were read before, when the first one is asked for.
     """
 
     def __init__(
@@ -76,74 +112,144 @@ class Rows:
         target: str,
         features: Sequence[str] | None = None,
         announced: Callable[[], Sequence[str]] = tuple,
+        *,
+        time: str | None = None,
+        start: Callable[[], int] = int,
     ) -> None:
-        self._rows = _read_csv(Path(path), target, features, announced)
+        self.path, self.target, self.time = Path(path), target, time
+        self._features, self._announced, self._start = features, announced, start
+        self._rows = self._read()
         self.exhausted = False
+        self.position = 0
 
-    def at(self, step: int) -> Sample | None:
+    def at(self, step: int) -> SourceSample | None:
         """The next row."""
         sample = next(self._rows, None)
         self.exhausted = sample is None
         return sample
 
+    def _read(self) -> Iterator[SourceSample]:
+        self.position = start = self._start()
+        rows, columns = self._open()
+        skipped = sum(1 for _ in islice(rows, start))
+        if skipped < start:
+            log.warning("%s has fewer rows than the %d that were read: from its beginning", self.path, start)
+            self.position = 0
+            rows, columns = self._open()
+        clock = [] if self.time is None else self.time.split(",")
+        used, named = self._used(columns, clock)
+        for row in rows:
+            self.position += 1
+            x: Any = {name: row[name] for name in used} if named else [row[name] or "nan" for name in used]
+            moment = _moment([row[name] or "" for name in clock]) if clock else None
+            yield SourceSample(x, row[self.target] or None, moment, self.position)
 
-def _read_csv(
-    path: Path, target: str, features: Sequence[str] | None, announced: Callable[[], Sequence[str]]
-) -> Iterator[Sample]:
-    try:
-        file = path.open(newline="")
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from None
-    with file:
-        reader = csv.DictReader(file)
-        columns = list(reader.fieldnames or ())
-        names = list(announced() if features is None else features)
-        names = names or [name for name in columns if name != target]
-        for name in [target, *names]:
+    def _open(self) -> tuple[Iterator[dict[str, str | None]], list[str]]:
+        try:
+            lines = self.path.read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"cannot read {self.path}: {getattr(error, 'strerror', None) or error}") from None
+        head = lines[0] if lines else ""
+        delimiter = next((sign for sign in ",;\t" if sign in head), ",")
+        reader = csv.DictReader(lines, delimiter=delimiter)
+        return reader, list(reader.fieldnames or ())
+
+    def _used(self, columns: list[str], clock: list[str]) -> tuple[list[str], bool]:
+        """The columns to read, and whether by name: those of the task, "mode" for its "mode=eco"."""
+        announced = list(self._announced())
+        names = announced if self._features is None else list(self._features)
+        if announced:
+            names = list(dict.fromkeys(name if name in columns else name.partition("=")[0] for name in names))
+        names = names or [name for name in columns if name not in (self.target, *clock)]
+        for name in [self.target, *clock, *names]:
             if name not in columns:
-                raise DataError(f"{path} has no column {name!r}; it has {', '.join(columns)}")
-        for row in reader:
-            x, y = [_number(row[name]) for name in names], _number(row[target])
-            if all(map(math.isfinite, [*x, y])):  # a row with a gap teaches nothing
-                yield x, y
+                raise DataError(f"{self.path} has no column {name!r}; it has {', '.join(columns)}")
+        return names, bool(announced)
 
 
-def _number(text: str | None) -> float:
+def _moment(parts: Sequence[str]) -> float:
+    """Seconds since 1970 of an ISO 8601 date, a number, or year, month, day, ...; without a zone it is UTC.
+
+    >>> _moment(["2013-03-01 00:00"]), _moment(["2013", "3", "1", "0"]), _moment(["1362096000"])
+    (1362096000.0, 1362096000.0, 1362096000.0)
+    """
     try:
-        return float(text or "nan")
+        if len(parts) > 1:
+            year, month, day, *rest = (int(float(part)) for part in parts)
+            return datetime(year, month, day, *rest, tzinfo=UTC).timestamp()  # type: ignore[misc,arg-type]  # hour, minute, ...
+        try:
+            return float(parts[0])
+        except ValueError:
+            found = datetime.fromisoformat(parts[0])
+            return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
     except ValueError:
-        return math.nan
+        return float("nan")
 
 
-def read_lines(file: TextIO) -> Iterator[tuple[Any, Any]]:
-    """Samples from JSON lines, `{"x": [...], "y": ...}`; y is None where the label is missing.
+def read_lines(file: TextIO) -> Iterator[SourceSample | InputError]:
+    """Samples from JSON lines, `{"x": .., "y": .., "id": .., "time": ..}`; all but x may be missing.
+
+    A line that is none comes as the error that says so.
 
     >>> import io
     >>> list(read_lines(io.StringIO('{"x": [1, 2], "y": 0}')))
-    [([1, 2], 0)]
+    [SourceSample(x=[1, 2], y=0, time=None, id=None)]
     """
     for number, line in enumerate(file, 1):
         if not line.strip():
             continue
         try:
             content = json.loads(line)
-            yield content["x"], content.get("y")
+            if "x" not in content and "id" not in content:
+                raise KeyError("x")
+            time = content.get("time")
+            moment = None if time is None else _moment([str(time)])
+            yield SourceSample(content.get("x"), content.get("y"), moment, content.get("id"))
         except (ValueError, KeyError, AttributeError, TypeError):
-            raise InputError(
+            yield InputError(
                 f"line {number} must be JSON like {{'x': [..], 'y': ..}}, got {line.strip()[:60]!r}"
-            ) from None
+            )
+
+
+class Skipped:
+    """Samples that could not be read: counted, and the first ones logged."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.count = name, 0
+        self.first: str | None = None
+
+    def add(self, reason: str) -> None:
+        """One more."""
+        self.count += 1
+        self.first = self.first or reason
+        if self.count <= _LOGGED:
+            log.warning("client %s: skipped a sample: %s", self.name, reason)
+        if self.count == _LOGGED:
+            log.warning("client %s: further samples that are skipped are only counted", self.name)
 
 
 class Feeder:
-    """Gives a learner its samples as fast as rounds ask for them."""
+    """Gives a learner its samples as fast as rounds ask for them; one that cannot be read is skipped."""
 
     def __init__(self, learner: Learner, source: Source) -> None:
         self.learner, self.source = learner, source
+        self.skipped = Skipped(learner.name)
 
     def __call__(self) -> list[Publish]:
         """Feed the open round; returns what the learner says."""
         said: list[Publish] = []
         while self.learner.hungry and not self.source.exhausted:
             sample = self.source.at(self.learner.next_step)
-            said += self.learner.skip() if sample is None else self.learner.learn(*sample)[1]
+            self.learner.position = self.source.position
+            if sample is None:
+                said += self.learner.skip()
+                continue
+            try:
+                said += self.learner.learn(sample[0], sample[1], time=(*sample, None)[2])[1]
+            except InputError as error:
+                self.skipped.add(
+                    f"row {self.source.position}: {error}" if self.source.position else str(error)
+                )
+                if self.source.position == 0:  # its step has no sample then
+                    said += self.learner.skip()
         return said

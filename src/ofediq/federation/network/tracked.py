@@ -39,7 +39,7 @@ class RoundTracker:
             "ccr": sums["ccr"],
         }
         if last.samples:
-            values |= {"loss": last.loss / last.samples, **self._quality(last.error / last.samples)}
+            values |= {"skill": sums["skill"], **self._quality(last.error / last.samples)}
         self.tracker.log(
             last.step, {name: float(value) for name, value in values.items() if value is not None}
         )
@@ -47,7 +47,7 @@ class RoundTracker:
     def end(self) -> None:
         """The federation is over, or the server stops."""
         sums = self.monitor.totals()
-        figures = {name: sums[name] for name in ("rounds", "updates", "missed", "bits_wire", "ccr", "loss")}
+        figures = {name: sums[name] for name in ("rounds", "updates", "missed", "bits_wire", "ccr", "skill")}
         if sums["error"] is not None:
             figures |= self._quality(sums["error"])
         self.tracker.finish({name: float(value) for name, value in figures.items() if value is not None})

@@ -24,7 +24,6 @@ from ofediq.federation.protocol.clipping import Clipping
 from ofediq.federation.protocol.messages import (
     ModelMessage,
     Publish,
-    Report,
     UpdateMessage,
     read_json,
     split_topic,
@@ -32,6 +31,7 @@ from ofediq.federation.protocol.messages import (
     write_receipts,
 )
 from ofediq.federation.protocol.monitor import Monitor
+from ofediq.federation.protocol.reports import Report
 from ofediq.federation.protocol.rules import Rules
 from ofediq.federation.protocol.state import ServerState
 from ofediq.federation.protocol.task import ModelSpec, Task
@@ -84,7 +84,8 @@ class Coordinator:
         require_name("federation", federation)
         self.federation, self.method, self.monitor, self.rules = federation, method, monitor, rules
         self.foreseeable = method.participation.foreseeable
-        self.task = Task.of(method, model, seed, passes=not self.foreseeable and rules.pace == "asap")
+        passes = not self.foreseeable and rules.pace == "asap"
+        self.task = Task.of(method, model, seed, passes, rules.report_every)
         built = model.build() if isinstance(model, ModelSpec) else model
         self.dim, self.seed, self.epoch = built.dim, seed, epoch
         self._numbers: dict[str, int] = {name: number for number, name in enumerate(rules.roster)}
@@ -242,10 +243,10 @@ class Coordinator:
         self._present.add(name)  # whoever is heard is there
         row.present = True
         row.samples += said.report.samples
-        row.loss += said.report.loss
         row.error += said.report.error
+        row.naive += said.report.naive
         if self.finished:  # a last report: no round will take it along
-            self.monitor.predicted(said.report.samples, said.report.loss, said.report.error)
+            self.monitor.predicted(said.report)
         else:
             self._reports.append(said.report)
         one = self._round
@@ -260,7 +261,8 @@ class Coordinator:
     def _objection(self, name: str, said: UpdateMessage) -> str | None:
         """Why a well-formed message is not accepted, if so; its body is not looked at yet."""
         one = self._round
-        if self.monitor.task == "classification" and said.report.error > said.report.samples:
+        most = said.report.samples if self.monitor.task == "classification" else math.inf
+        if max(said.report.error, said.report.naive) > most:
             return "malformed"
         if not said.body:  # a report alone; that of a client which leaves may come in any round
             known = self._strays if one is None or said.step != one.step else one.heard

@@ -9,26 +9,28 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections import OrderedDict
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ofediq.codec import open_frame
-from ofediq.errors import InputError
-from ofediq.federation.protocol.memory import Memory, MemoryFile
+from ofediq.errors import InputError, require_integer
+from ofediq.federation import clock
+from ofediq.federation.protocol.inputs import Inputs
+from ofediq.federation.protocol.memory import Memory, MemoryFile, Owner
 from ofediq.federation.protocol.messages import (
     ModelMessage,
     Publish,
-    Report,
     UpdateMessage,
     read_json,
     write_body,
     write_json,
 )
+from ofediq.federation.protocol.reports import Report
 from ofediq.federation.protocol.task import Task
 from ofediq.methods import round as rounds
 from ofediq.methods.client import Down, Outcome, Window
@@ -41,7 +43,31 @@ Vector = npt.NDArray[np.float32]
 log = logging.getLogger("ofediq.federation")
 
 REMEMBERED = 256
-"""Predictions whose label has not come yet; the oldest are forgotten."""
+"""Predictions whose label has not come yet, unless a client says another number; the oldest are forgotten."""
+
+
+class Prediction(NamedTuple):
+    """An answer to one sample.
+
+    Attributes:
+        value: the label, as the task calls it, or a number.
+        probabilities: of the labels, by label; None for a number.
+        interval: where nine of ten targets were expected, from this client's own errors so far; None for a label, and
+            before the first error.
+        step: of the round whose model answered.
+    """
+
+    value: Any
+    probabilities: dict[Any, float] | None
+    interval: tuple[float, float] | None
+    step: int
+
+
+class _Asked(NamedTuple):
+    """A prediction that waits for its label: what the model read, and the models that answered."""
+
+    row: npt.NDArray[np.float32]
+    experts: Experts
 
 
 @dataclass
@@ -95,12 +121,18 @@ class Learner:
         name: the client's own.
         model: for models that are not built in; every client and the server must use the same.
         file: where its memory outlives the process; None to keep it here alone.
+        remember: predictions that wait for their label, at most; of more the oldest are forgotten.
 
     Feed it what arrives (`receive`) and the samples (`predict`, `learn`); publish what it returns.
     """
 
     def __init__(
-        self, federation: str, name: str, model: Model | None = None, file: MemoryFile | None = None
+        self,
+        federation: str,
+        name: str,
+        model: Model | None = None,
+        file: MemoryFile | None = None,
+        remember: int = REMEMBERED,
     ) -> None:
         self.federation = federation
         self.name = name
@@ -114,8 +146,12 @@ class Learner:
         self._file = file
         self._took_part = False
         self._waiting: bytes | None = None  # a model that came before the task or the number
+        self.position = 0  # rows of its source that it has read
+        self.inputs: Inputs | None = None
         self._report = Report()
-        self._remembered: OrderedDict[bytes, Experts] = OrderedDict()
+        self._unreported = 0  # windows since the last report
+        self._remember = require_integer("remember", remember, 1)
+        self._asked: OrderedDict[Any, _Asked] = OrderedDict()
 
     @property
     def subscriptions(self) -> tuple[str, ...]:
@@ -180,28 +216,54 @@ class Learner:
             return self._on_waiting()
         return []
 
-    def predict(self, x: Any) -> Any:
-        """The client's prediction for one sample: a class or a number."""
-        one, sample = self._opened(), self._sample(x)
-        experts = self._remembered[sample.tobytes()] = one.experts
-        while len(self._remembered) > REMEMBERED:
-            self._remembered.popitem(last=False)
-        return np.asarray(one.model.predict_mixture(experts, sample))[0].item()
+    def predict(self, x: Any, *, sample: Any = None, time: float | None = None) -> Any:
+        """The client's prediction for one sample: a label or a number."""
+        return self.forecast(x, sample=sample, time=time).value
 
-    def learn(self, x: Any, y: Any) -> tuple[bool, list[Publish]]:
+    def forecast(self, x: Any, *, sample: Any = None, time: float | None = None) -> Prediction:
+        """The prediction with probabilities or an interval.
+
+        Arguments:
+            x: an array, a sequence, or a dict by the names in the task.
+            sample: what the caller calls it, so that a label which comes late finds it; else x itself does.
+            time: of the sample, in seconds since 1970; now if left out.
+        """
+        one, inputs = self._opened(), self._inputs()
+        readings = inputs.readings(x)
+        row = inputs.observe(readings, clock.now() if time is None else time)
+        asked = self._asked[_key(sample, readings)] = _Asked(row, one.experts)
+        while len(self._asked) > self._remember:
+            self._asked.popitem(last=False)
+        return self._answer(one, asked)
+
+    def learn(
+        self, x: Any, y: Any, *, sample: Any = None, time: float | None = None
+    ) -> tuple[bool, list[Publish]]:
         """Take one labelled sample; returns whether this round had room for it, and what to send.
 
         The prediction that counts is the one that `predict` made for this sample, however long ago, or else that of
         what it holds now. A sample that comes when the round has had its share is counted, not learnt.
+        With the `sample` that `predict` was given, x may be None.
         """
-        one, sample, label = self._opened(), self._sample(x), self._label(y)
-        losses = self._judge(sample, label)
+        one, inputs = self._opened(), self._inputs()
+        label = inputs.label(y)
+        asked = self._asked.pop(sample, None) if sample is not None else None
+        if asked is None:
+            if x is None:
+                raise InputError(
+                    f"`sample` must be one of the last {self._remember} that wait for a label, got {sample!r}"
+                )
+            readings = inputs.readings(x)
+            asked = self._asked.pop(_key(None, readings), None) or _Asked(
+                inputs.observe(readings, clock.now() if time is None else time), one.experts
+            )
+        losses = self._judge(one, inputs, asked, label)
         if not self.hungry:
             return False, []
         one.window = rounds.learn(
             one.task.method,
             one.window,
-            lambda at: np.asarray(one.model.client_gradients(at, sample, label)),
+            lambda at: np.asarray(one.model.client_gradients(at, asked.row, label)),
             np.ones(1, bool),
             one.down,
             one.memory,
@@ -214,10 +276,12 @@ class Learner:
         return self._advance(self._opened()) if self.hungry else []
 
     def farewell(self) -> list[Publish]:
-        """What is left to report when the client leaves."""
-        if self.number is None or not self._report.samples:
+        """What is left to report when the client leaves; what it remembers is on disk then."""
+        if self._memory is not None and self.task is not None and self._file is not None:
+            self._file.write(self._present(self._memory), self._owner(self.task), now=True)
+        if self.number is None or self.task is None or not self._report.samples or not self.task.report_every:
             return []
-        return [self._publish(self.step, b"")]
+        return [self._publish(self.step, b"", last=True)]
 
     def _on_task(self, task: Task) -> list[Publish]:
         if task == self.task:
@@ -227,6 +291,9 @@ class Learner:
             raise InputError("`model` must be given to this client: the federation's is not a built-in one")
         if model.dim != task.dim:
             raise InputError(f"`model` must have {task.dim} parameters, got {model.dim}")
+        if self.inputs is None or self.task is None or task.model != self.task.model:
+            self.inputs = Inputs(task.model, labelled=model.task == "classification")
+            self._asked.clear()
         self.task, self.model, self._open, self._memory = task, model, None, None
         return self._on_waiting()
 
@@ -268,22 +335,32 @@ class Learner:
 
     def _recall(self, task: Task, number: int, opened: ModelMessage) -> Any:
         """What it remembers when a round opens: the receipt tells whether its last update counted."""
-        first = Memory.first(rounds.first_memory(task.method, opened.down.model, 1))
-        memory = self._memory
+        inputs = self._inputs()
+        first = Memory.first(rounds.first_memory(task.method, opened.down.model, 1), inputs.nothing())
+        memory, met = self._memory, self.samples > 0
         if memory is None:
-            memory = first if self._file is None else self._file.read(first, self._identity(task))
+            memory = first if self._file is None else self._file.read(first, self._owner(task))
         if memory.step > opened.step:
             if not memory.empty:
                 log.warning("client %s: its memory is of another run, it starts clean", self.name)
             memory = first
+        if not met:  # the first round of this process
+            inputs.past, self.position = memory.past, memory.position
         before = opened.step if opened.final else opened.step - task.method.period
         if memory.step <= before:
             memory = memory.told(memory.step == before and number in (opened.counted or ()))
         self._memory = memory
         return memory.lost
 
-    def _identity(self, task: Task) -> dict[str, Any]:
-        return {"federation": self.federation, "name": self.name, "task": json.loads(task.encode())}
+    def _owner(self, task: Task) -> Owner:
+        plain = json.loads(task.encode())
+        kept = ("dim", "client", "compress", "beside", "period")
+        method = {name: plain[name] for name in kept}
+        return Owner(self.federation, self.name, plain["model"] or {}, method)
+
+    def _present(self, memory: Memory) -> Memory:
+        """`memory` with what is known of the samples now."""
+        return replace(memory, past=self._inputs().past, position=self.position)
 
     def _greet_again(self) -> list[Publish]:
         """It missed what the difference is added to: the server answers a greeting with the whole model."""
@@ -293,6 +370,11 @@ class Learner:
 
     def _here(self) -> Publish:
         return Publish(f"{self.federation}/here/{self.name}", write_json(online=True), retain=True)
+
+    def _inputs(self) -> Inputs:
+        if self.inputs is None:
+            raise InputError("`client` must have received a task first, got none yet")
+        return self.inputs
 
     def _opened(self) -> _Open:
         if self._open is None:
@@ -305,12 +387,13 @@ class Learner:
         if one.taken < one.task.method.period:
             return []
         body, lost, counted = self._close(one)
+        self._unreported += 1
         said = [self._publish(one.opened.step, body)] if body or one.task.passes else []
         self.sent += bool(body)
         one.said = said[0].payload if said else None
-        self._memory = Memory(lost, counted, one.opened.step, one.said or b"")
+        self._memory = self._present(Memory(lost, counted, one.opened.step, one.said or b""))
         if self._file is not None:  # before anything is sent
-            self._file.write(self._memory, self._identity(one.task))
+            self._file.write(self._memory, self._owner(one.task))
         return said
 
     def _close(self, one: _Open) -> tuple[bytes, Any, Any]:
@@ -337,66 +420,46 @@ class Learner:
             lost = rounds.settle(method, one.memory, one.window, nothing, down)
         return write_body(messages, step) if sends else b"", lost, counted
 
-    def _judge(self, sample: Vector, label: npt.NDArray[Any]) -> tuple[Any, ...]:
+    def _judge(self, one: _Open, inputs: Inputs, asked: _Asked, label: npt.NDArray[Any]) -> tuple[Any, ...]:
         """Count the prediction for a sample whose label is known now; returns the losses of its experts."""
-        one = self._opened()
-        experts = self._remembered.pop(sample.tobytes(), None) or one.experts
-        loss, error, losses = rounds.judge(one.model, experts, sample, label)
-        self._report = self._report.plus(float(loss[0]), float(error[0]))
+        _, error, losses = rounds.judge(one.model, asked.experts, asked.row, label)
+        naive = inputs.naive(label)
+        self._report = self._report.plus(float(error[0]), float(error[0]) if naive is None else naive)
+        inputs.learn(label, float(error[0]))
         self.samples += 1
         return losses
 
-    def _publish(self, step: int, body: bytes) -> Publish:
-        report, self._report = self._report.split()
+    def _answer(self, one: _Open, asked: _Asked) -> Prediction:
+        inputs = self._inputs()
+        value = np.asarray(one.model.predict_mixture(asked.experts, asked.row))[0].item()
+        if not inputs.labelled:
+            miss = float(inputs.past.misses[0])
+            reach = _NINE_OF_TEN * math.sqrt(miss) if miss >= 0 else math.nan
+            interval = None if math.isnan(reach) else (value - reach, value + reach)
+            return Prediction(value, None, interval, self.step)
+        chances = one.model.probabilities(asked.experts, asked.row)
+        named = None if chances is None else {inputs.name(k): p for k, p in enumerate(chances[0].tolist())}
+        return Prediction(inputs.name(value), named, None, self.step)
+
+    def _publish(self, step: int, body: bytes, *, last: bool = False) -> Publish:
+        report, every = Report(), 1 if self.task is None else self.task.report_every
+        if every and (last or self._unreported >= every):
+            labelled = self.inputs is not None and self.inputs.labelled
+            report, self._report = self._report.split(counted=labelled)
+            self._unreported = 0
         return self._topic(UpdateMessage(report, step, body).encode())
 
     def _topic(self, payload: bytes) -> Publish:
         return Publish(f"{self.federation}/u/{self.name}", payload)
-
-    def _sample(self, x: Any) -> Vector:
-        """One sample with a leading axis of one: an array, a sequence, or River's dict of features."""
-        values = self._by_name(x) if isinstance(x, Mapping) else x
-        try:
-            sample = np.asarray(values, np.float32)[None]
-        except (TypeError, ValueError):
-            raise InputError(f"`x` must hold numbers, got {x!r}") from None
-        spec = None if self.task is None else self.task.model
-        if spec is not None and sample.size != np.prod(spec.shape):
-            raise InputError(f"`x` must have {int(np.prod(spec.shape))} numbers, got {sample.size}")
-        if not np.isfinite(sample).all():
-            raise InputError("`x` must be finite, got NaN or infinity")
-        return sample if spec is None else sample.reshape(1, *spec.shape)
 
     @property
     def features(self) -> tuple[str, ...]:
         """The names of a sample's numbers, as the task has them; none before it came."""
         return () if self.task is None or self.task.model is None else self.task.model.features
 
-    def _by_name(self, x: Mapping[str, Any]) -> list[Any]:
-        """The values of a dict in the task's order."""
-        names = self.features
-        if not names:
-            raise InputError("`x` must be a list or an array where the task names no features, got a dict")
-        for name in [*names, *x]:
-            if (name in x) != (name in names):
-                which = "has no" if name in names else "has also"
-                raise InputError(
-                    f"`x` must have the task's features and no others, got one that {which} {name!r}"
-                )
-        return [x[name] for name in names]
 
-    def _label(self, y: Any) -> npt.NDArray[Any]:
-        one = self._opened()
-        try:
-            number = float(y)
-        except (TypeError, ValueError):
-            raise InputError(f"`y` must be a number, got {y!r}") from None
-        if one.model.task == "regression":
-            if not np.isfinite(number):
-                raise InputError(f"`y` must be finite, got {y!r}")
-            return np.asarray([number], np.float32)
-        classes = None if one.task.model is None else one.task.model.classes
-        limit = 2**31 if classes is None else classes
-        if not number.is_integer() or not 0 <= number < limit:
-            raise InputError(f"`y` must be a class from 0 to {limit - 1}, got {y!r}")
-        return np.asarray([int(number)])
+_NINE_OF_TEN = 1.645  # deviations of a normal distribution
+
+
+def _key(sample: Any, readings: npt.NDArray[np.float32]) -> Any:
+    return readings.tobytes() if sample is None else sample

@@ -15,11 +15,26 @@ from typing import Any
 import numpy as np
 
 from ofediq.errors import CheckpointError, require_integer
-from ofediq.storage import Format, leaves
+from ofediq.storage import Format, Stored, leaves
 
 log = logging.getLogger("ofediq.federation")
 
-_FILE = Format("memory of a client", 1)
+_FILE = Format("memory of a client", 2)
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Whose memory it is: a client of a federation, its model (with features), and the method's own pieces."""
+
+    federation: str
+    name: str
+    model: Mapping[str, Any]
+    method: Mapping[str, Any]
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What never changes."""
+        return {"federation": self.federation, "name": self.name}
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,17 +46,21 @@ class Memory:
         counted: if it did.
         step: t of the last window that it closed, 0 before the first.
         said: what it sent then; empty if nothing.
+        past: of its own samples, see `Past`.
+        position: how many rows of its source it has read.
     """
 
     lost: Any
     counted: Any
     step: int = 0
     said: bytes = b""
+    past: Any = ()
+    position: int = 0
 
     @classmethod
-    def first(cls, value: Any) -> Memory:
+    def first(cls, value: Any, past: Any = ()) -> Memory:
         """Before the first window."""
-        return cls(value, value)
+        return cls(value, value, past=past)
 
     @property
     def empty(self) -> bool:
@@ -68,15 +87,22 @@ class MemoryFile:
         self._rounds = 0
         self._failed = False
 
-    def write(self, memory: Memory, identity: Mapping[str, Any]) -> None:
-        """Keep `memory`, if it is time; a disk that refuses is told once, and no reason to stop."""
+    def write(self, memory: Memory, owner: Owner, *, now: bool = False) -> None:
+        """Keep `memory`, if it is time or must be `now`; a disk that refuses is told once, and no reason to stop."""
         self._rounds += 1
-        if memory.empty or self._rounds % self.every:
+        kept = memory.position or not memory.empty or owner.model.get("pipeline") is not None
+        if not kept or (self._rounds % self.every and not now):
             return
         said = np.frombuffer(memory.said, np.uint8)
-        tree = {"lost": memory.lost, "counted": memory.counted, "said": said}
+        tree = {"lost": memory.lost, "counted": memory.counted, "said": said, "past": memory.past}
+        meta = {
+            "step": memory.step,
+            "position": memory.position,
+            "model": owner.model,
+            "method": owner.method,
+        }
         try:
-            _FILE.write(self.path, tree, identity=identity, meta={"step": memory.step})
+            _FILE.write(self.path, tree, identity=owner.identity, meta=meta)
         except CheckpointError as error:
             if not self._failed:
                 log.error("client: %s; it goes on without", error)
@@ -84,14 +110,24 @@ class MemoryFile:
         else:
             self._failed = False
 
-    def read(self, first: Memory, identity: Mapping[str, Any]) -> Memory:
-        """What the file holds, in the form of `first`; `first` itself, and a line in the log, if that is lost."""
-        if first.empty or not self.path.exists():
+    def read(self, first: Memory, owner: Owner) -> Memory:
+        """What the file holds, in the form of `first`; `first` itself, and a line in the log, if that is lost.
+
+        What it knows of its own samples outlives a change of method; the method's memory does not.
+        """
+        if not self.path.exists():
             return first
         try:
-            stored = _FILE.read(self.path, identity=identity)
+            stored = _FILE.read(self.path, identity=owner.identity)
+            Stored(stored.source, {}, {"model": stored.meta["model"]}, {}).require({"model": owner.model})
+            past, position = stored.tree("past", first.past), int(stored.meta["position"])
+            step, method = int(stored.meta["step"]), stored.meta["method"]
+            if method != owner.method:
+                if not first.empty:
+                    log.warning("client %s: the method is new, its memory starts clean", owner.name)
+                return replace(first, step=step, past=past, position=position)
             lost, counted = stored.tree("lost", first.lost), stored.tree("counted", first.counted)
-            return Memory(lost, counted, int(stored.meta["step"]), stored.array("said").tobytes())
+            return Memory(lost, counted, step, stored.array("said").tobytes(), past, position)
         except (CheckpointError, KeyError, TypeError, ValueError) as error:
             log.warning("client: its memory is lost, it starts clean: %s", error)
             return first

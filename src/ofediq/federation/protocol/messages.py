@@ -14,7 +14,6 @@ Topics, below the federation's name:
 from __future__ import annotations
 
 import json
-import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,19 +23,18 @@ import numpy as np
 
 from ofediq.codec import Encoded, open_frame, pack_frame
 from ofediq.errors import InputError, WireError
+from ofediq.federation.protocol.reports import REPORT_BYTES, Report
 from ofediq.methods.client import Down
 
-PROTOCOL = 3
+PROTOCOL = 4
 """Version of everything in this module; both sides refuse another one."""
 
 _MAGIC = b"OM"
 _MODEL = struct.Struct("<2sBBQQI")
-_REPORT = struct.Struct("<Hff")
 _STEP = struct.Struct("<H")
 _LENGTH = struct.Struct("<I")
 _DIFFERENCE = 2  # among the flags of a model
-REPORT_BYTES = _REPORT.size
-"""Ten bytes go with every update: how the client's predictions fared since its last one."""
+_REPORTED, _STEPS = 2**15, 2**15  # a flag beside the step's low bits
 
 MAX_JSON = 65536
 
@@ -166,33 +164,12 @@ def _number_type(clients: int) -> np.dtype[np.unsignedinteger[Any]]:
     return np.dtype("<u2" if clients <= 2**16 else "<u4")
 
 
-@dataclass(frozen=True)
-class Report:
-    """How a client's predictions fared since its last report: their number, and sums of losses and errors."""
-
-    samples: int = 0
-    loss: float = 0.0
-    error: float = 0.0
-
-    def plus(self, loss: float, error: float) -> Report:
-        """With one more prediction."""
-        return Report(self.samples + 1, self.loss + loss, self.error + error)
-
-    def split(self) -> tuple[Report, Report]:
-        """What fits into one message, and the rest: a client may have been away for long."""
-        if self.samples < 2**16:
-            return self, Report()
-        share = (2**16 - 1) / self.samples
-        first = Report(2**16 - 1, self.loss * share, self.error * share)
-        return first, Report(self.samples - first.samples, self.loss - first.loss, self.error - first.error)
-
-
 @dataclass(frozen=True, eq=False)
 class UpdateMessage:
-    """What a client says in a round: a report, and its messages unless it passes.
+    """What a client says in a round: its messages unless it passes, and a report if it is time for one.
 
     Attributes:
-        report: on its predictions.
+        report: on its predictions; one without samples is left out.
         step: t of the round.
         body: the messages by the order of their names; empty if the client sends no update.
     """
@@ -202,26 +179,29 @@ class UpdateMessage:
     body: bytes = b""
 
     def encode(self) -> bytes:
-        """Report, the step's low bits, body."""
-        report = _REPORT.pack(self.report.samples, self.report.loss, self.report.error)
-        return report + _STEP.pack(self.step % 2**16) + self.body
+        """The step's low 15 bits with a flag, the report, body."""
+        reported = self.report.samples > 0
+        head = _STEP.pack(self.step % _STEPS | (_REPORTED if reported else 0))
+        return head + (self.report.encode() if reported else b"") + self.body
 
     @classmethod
     def decode(cls, data: bytes, near: int) -> UpdateMessage:
         """The message in `data`, its body not looked at; or `WireError`. Its step is the nearest to `near`.
 
-        >>> data = UpdateMessage(Report(1, 0.5, 1.0), 70_000, b"body").encode()
-        >>> UpdateMessage.decode(data, near=69_990).step
-        70000
+        >>> data = UpdateMessage(Report(1, 0.0, 1.0), 70_000, b"body").encode()
+        >>> len(data), UpdateMessage.decode(data, near=69_990).step
+        (10, 70000)
         """
-        if len(data) < _REPORT.size + _STEP.size:
-            raise WireError(f"update: {len(data)} bytes are less than {_REPORT.size + _STEP.size}")
-        samples, loss, error = _REPORT.unpack_from(data)
-        if not (math.isfinite(loss) and math.isfinite(error) and error >= 0):
-            raise WireError("update: the report's loss or error is out of range")
-        (low,) = _STEP.unpack_from(data, _REPORT.size)
-        step = near + (low - near + 2**15) % 2**16 - 2**15
-        return cls(Report(samples, loss, error), step, data[_REPORT.size + _STEP.size :])
+        if len(data) < _STEP.size:
+            raise WireError(f"update: {len(data)} bytes are less than {_STEP.size}")
+        (low,) = _STEP.unpack_from(data)
+        rest, report = data[_STEP.size :], Report()
+        if low & _REPORTED:
+            if len(rest) < REPORT_BYTES:
+                raise WireError(f"update: {len(rest)} bytes of a report are less than {REPORT_BYTES}")
+            report, rest = Report.decode(rest), rest[REPORT_BYTES:]
+        step = near + (low - near + _STEPS // 2) % _STEPS - _STEPS // 2
+        return cls(report, step, rest)
 
 
 def write_body(messages: Mapping[str, Encoded], step: int) -> bytes:

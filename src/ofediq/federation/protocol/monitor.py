@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from ofediq.federation import clock
+from ofediq.federation.protocol.reports import Report
 
 State = Literal["waiting", "running", "finished"]
 """`waiting`: for clients. `running`: rounds go on. `finished`: all rounds are done."""
@@ -36,8 +37,8 @@ class Round:
         bits_fedogd: what FedOGD would have sent: 32 bits per parameter, client and step.
         bits_downlink: of the broadcast that followed, counted once.
         samples: predictions that clients reported with their updates.
-        loss: sum of the losses of these predictions.
         error: sum of their errors: 0 or 1 in classification, squared in regression.
+        naive: the same of each client's last value.
     """
 
     step: int
@@ -51,8 +52,8 @@ class Round:
     bits_fedogd: float
     bits_downlink: float
     samples: int
-    loss: float
     error: float
+    naive: float
 
 
 @dataclass
@@ -67,8 +68,8 @@ class ClientRow:
     rejected: int = 0
     clipped: int = 0
     samples: int = 0
-    loss: float = 0.0
     error: float = 0.0
+    naive: float = 0.0
 
 
 @dataclass
@@ -82,8 +83,8 @@ class _Totals:
     bits_fedogd: float = 0.0
     bits_downlink: float = 0.0
     samples: int = 0
-    loss: float = 0.0
     error: float = 0.0
+    naive: float = 0.0
 
 
 _SUMMED = (
@@ -93,8 +94,8 @@ _SUMMED = (
     "bits_fedogd",
     "bits_downlink",
     "samples",
-    "loss",
     "error",
+    "naive",
 )
 
 
@@ -118,8 +119,8 @@ class _Curve:
                 "senders": sum(each.senders for each in some) / len(some),
                 "expected": sum(each.expected or 0 for each in some) / len(some),
                 "samples": sum(each.samples for each in some),
-                "loss": sum(each.loss for each in some),
                 "error": sum(each.error for each in some),
+                "naive": sum(each.naive for each in some),
                 "bits_wire": totals.bits_wire,
                 "bits_fedogd": totals.bits_fedogd,
             }
@@ -128,7 +129,7 @@ class _Curve:
             self._halve()
 
     def _halve(self) -> None:
-        mean, total = ("seconds", "senders", "expected"), ("samples", "loss", "error")
+        mean, total = ("seconds", "senders", "expected"), ("samples", "error", "naive")
         merged = []
         for first, second in zip(self.points[::2], self.points[1::2], strict=True):
             point = dict(second)
@@ -136,6 +137,15 @@ class _Curve:
             point |= {name: first[name] + second[name] for name in total}
             merged.append(point)
         self.points, self.spacing = merged, 2 * self.spacing
+
+
+def skill(error: float, naive: float) -> float | None:
+    """1 - error / naive error; None where the naive forecast made none.
+
+    >>> skill(3.0, 4.0), skill(0.0, 0.0)
+    (0.25, None)
+    """
+    return 1 - error / naive if naive > 0 else None
 
 
 class Monitor:
@@ -202,11 +212,10 @@ class Monitor:
         self._curve.add(one, totals)
         self.touch()
 
-    def predicted(self, samples: int, loss: float, error: float) -> None:
+    def predicted(self, report: Report) -> None:
         """Predictions that were reported after the last round."""
-        self._totals.samples += samples
-        self._totals.loss += loss
-        self._totals.error += error
+        for name in ("samples", "error", "naive"):
+            setattr(self._totals, name, getattr(self._totals, name) + getattr(report, name))
         self.touch()
 
     def problem(self, kind: str, sentence: str | None) -> None:
@@ -253,10 +262,11 @@ class Monitor:
         return asdict(self._totals)
 
     def totals(self) -> dict[str, Any]:
-        """Sums over all rounds; means of loss and error; the communication cost reduction against FedOGD."""
+        """Sums over all rounds; mean errors, ours and the last value's; skill; cost reduction against FedOGD."""
         sums = self.sums()
         samples = sums["samples"]
-        for name in ("loss", "error"):
+        sums["skill"] = skill(sums["error"], sums["naive"])
+        for name in ("error", "naive"):
             sums[name] = sums[name] / samples if samples else None
         fedogd = sums["bits_fedogd"]
         sums["ccr"] = 1 - sums["bits_wire"] / fedogd if fedogd else None

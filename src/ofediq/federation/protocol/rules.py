@@ -43,6 +43,9 @@ class Rules(Settings):
     open: bool = setting(
         True, "Whether others may register as well.", shown="only where no roster is given", table="clients"
     )
+    report_every: Annotated[int, limited(0, 10**6)] = setting(
+        1, "Clients report on their predictions every so many rounds; 0: never.", table="rounds"
+    )
     clip: NonNegative | None = setting(
         CLIP, "Limit for large updates in running medians, above 1; 0 for none.", table="rounds"
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from ofediq.storage import Format, Stored, leaves
 
-_STATE = Format("checkpoint of the server", 3)
+_STATE = Format("checkpoint of the server", 4)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ have to plan as the server did, and a client of another version either understan
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,8 @@ from ofediq.errors import InputError, WireError, require
 from ofediq.federation.protocol.messages import read_json, write_json
 from ofediq.methods import Broadcast, ClientRule, Compressor, Method, Participation, ServerRule
 from ofediq.methods.pieces import describe, restore
-from ofediq.models import Model, build
+from ofediq.models import Model, build, build_anchored
+from ofediq.streams.features import Pipeline
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,25 @@ class Announced(ServerRule):
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A built-in model by name: arguments of `ofediq.models.build`, and the names of a sample's numbers, if any.
+    """A built-in model by name: arguments of `ofediq.models.build`, and what samples and labels are called.
 
-    A client reads a dict by these names; without them it takes no dict, whose order may be any.
+    Attributes:
+        name: of the model; layers in words.
+        shape: of a sample, before features are made of it.
+        task: classification or regression.
+        classes: number of labels; that of `labels` if they are given.
+        hidden: layer sizes of the mlp.
+        l2: weight of the penalty; None for the model's own.
+        features: names of a sample's numbers. A client reads a dict by them; without them it takes no dict, whose
+            order may be any.
+        labels: texts of the labels, in their order; without them labels are numbers from 0.
+        pipeline: what clients make of their readings; then the model is `anchored` to a naive forecast.
 
     >>> ModelSpec("softmax", (8, 8), "classification", classes=10).build().dim
     650
+    >>> from ofediq.streams.features import NumberTarget, Readings
+    >>> ModelSpec("auto", (2,), "regression", pipeline=Pipeline(Readings(("a", "b")), NumberTarget())).build().dim
+    11
     """
 
     name: str
@@ -48,16 +63,49 @@ class ModelSpec:
     hidden: tuple[int, ...] = (64, 64)
     l2: float | None = None
     features: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    pipeline: Pipeline | None = None
 
     def __post_init__(self) -> None:
         size = math.prod(self.shape)
         rule = f"must be {size} different names, one for each number of a sample, or none"
         fits = not self.features or len(self.features) == len(set(self.features)) == size
         require(fits, "features", rule, self.features)
+        if self.labels:
+            if self.classes is None:
+                object.__setattr__(self, "classes", len(self.labels))
+            fits = len(set(self.labels)) == len(self.labels) == self.classes and self.task != "regression"
+            require(
+                fits, "labels", f"must be {self.classes} different texts of a classification", self.labels
+            )
+        if self.pipeline is not None:
+            names = self.pipeline.readings.names
+            fits = self.features in ((), names) and self.shape == (len(names),)
+            require(fits, "pipeline", f"must read {self.features or size} in this order", names)
+            target = self.pipeline.target
+            fits = getattr(target, "classes", None) == self.classes
+            require(fits, "pipeline", f"must be made for {self.classes} classes", target)
 
     def build(self) -> Model:
         """The model."""
-        return build(self.name, self.shape, self.task, self.classes, self.hidden, self.l2)  # type: ignore[arg-type]  # `build` checks the task
+        chosen: Any = (self.task, self.classes, self.hidden, self.l2)  # `build` checks the task
+        if self.pipeline is not None:
+            return build_anchored(self.name, len(self.pipeline.columns), *chosen)
+        return build(self.name, self.shape, *chosen)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        made = None if self.pipeline is None else self.pipeline.to_dict()
+        return {**vars(self), "pipeline": made}
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> ModelSpec:
+        """The inverse of `to_dict`."""
+        lists = {name: tuple(plain[name]) for name in ("shape", "hidden", "features", "labels")}
+        texts = {name: tuple(map(str, lists[name])) for name in ("features", "labels")}
+        made = plain["pipeline"]
+        pipeline = None if made is None else Pipeline.from_dict(made)
+        return cls(**{**plain, **lists, **texts, "pipeline": pipeline})
 
 
 @dataclass(frozen=True)
@@ -71,6 +119,7 @@ class Task:
         seed: of all draws.
         passes: whether a client says so when it does not send. The server needs it to close rounds early when it
             cannot know who is due; it costs a short message per client and round.
+        report_every: rounds between two reports on a client's predictions; 0 for none.
     """
 
     model: ModelSpec | None
@@ -78,9 +127,17 @@ class Task:
     method: Method
     seed: int
     passes: bool = False
+    report_every: int = 1
 
     @classmethod
-    def of(cls, method: Method, model: ModelSpec | Model, seed: int, passes: bool = False) -> Task:
+    def of(
+        cls,
+        method: Method,
+        model: ModelSpec | Model,
+        seed: int,
+        passes: bool = False,
+        report_every: int = 1,
+    ) -> Task:
         """The task of `method`; says why if a live federation cannot run it."""
         require(method.topology == "federated", "method", "must be federated to run live", method.topology)
         spec = model if isinstance(model, ModelSpec) else None
@@ -96,7 +153,7 @@ class Task:
             broadcast=method.broadcast,
             beside=method.beside,
         )
-        task = cls(spec, dim, known, seed, passes)
+        task = cls(spec, dim, known, seed, passes, report_every)
         try:  # a piece that cannot be written down fails here, not at the first client
             Task.decode(task.encode())
         except WireError as error:
@@ -107,7 +164,7 @@ class Task:
         """The announcement, JSON."""
         method = self.method
         return write_json(
-            model=None if self.model is None else {**vars(self.model)},
+            model=None if self.model is None else self.model.to_dict(),
             dim=self.dim,
             method=method.name,
             client=describe(method.client),
@@ -120,6 +177,7 @@ class Task:
             period=method.period,
             seed=self.seed,
             passes=self.passes,
+            report_every=self.report_every,
         )
 
     @classmethod
@@ -147,22 +205,18 @@ class Task:
                 ),
             )
             task = cls(
-                None if spec is None else _model_spec(spec),
+                None if spec is None else ModelSpec.from_dict(spec),
                 int(content["dim"]),
                 method,
                 int(content["seed"]),
                 bool(content["passes"]),
+                int(content["report_every"]),
             )
             built = task.dim if task.model is None else task.model.build().dim
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise WireError(f"task: not understood ({error})") from None
-        if task.dim < 1 or not 0 <= task.seed < 2**32:
-            raise WireError("task: dim or seed out of range")
+        if task.dim < 1 or not 0 <= task.seed < 2**32 or task.report_every < 0:
+            raise WireError("task: dim, seed or report_every out of range")
         if built != task.dim:
             raise WireError(f"task: the model has {built} parameters here, {task.dim} at the server")
         return task
-
-
-def _model_spec(content: dict[str, Any]) -> ModelSpec:
-    lists = {name: tuple(content[name]) for name in ("shape", "hidden", "features")}
-    return ModelSpec(**{**content, **lists, "features": tuple(map(str, lists["features"]))})

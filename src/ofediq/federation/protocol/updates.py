@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.federation.protocol.clipping import Clipping
-from ofediq.federation.protocol.messages import Report, read_body
+from ofediq.federation.protocol.messages import read_body
 from ofediq.federation.protocol.monitor import Round
+from ofediq.federation.protocol.reports import Report
 from ofediq.methods import Method
 from ofediq.methods.client import Down
 from ofediq.methods.round import RoundState, formula_bits
@@ -106,8 +107,8 @@ def closed_round(
         bits_fedogd=32.0 * dim * one.clients * method.period,
         bits_downlink=bits[1],
         samples=sum(report.samples for report in reports),
-        loss=sum(report.loss for report in reports),
         error=sum(report.error for report in reports),
+        naive=sum(report.naive for report in reports),
     )
 
 

@@ -1,13 +1,13 @@
 """What a stream becomes before it is learnt: features that every client makes online, without a look ahead.
 
-a pipeline    Pipeline of Readings and NumberTarget or LabelTarget; suggest (for a dataset)
+a pipeline    Pipeline of Readings and NumberTarget or LabelTarget; suggest (for a dataset), pipeline_for (names)
 a simulation  featurize (a stream)
 """
 
-from ofediq.streams.features.apply import featurize, suggest
+from ofediq.streams.features.apply import featurize, pipeline_for, suggest
 from ofediq.streams.features.labels import LabelTarget
 from ofediq.streams.features.numbers import NumberTarget
-from ofediq.streams.features.pipeline import BASELINES, Pipeline, PipelineMemory
+from ofediq.streams.features.pipeline import BASELINES, Pipeline, PipelineMemory, checked_baseline
 from ofediq.streams.features.readings import Readings
 
 __all__ = [
@@ -17,6 +17,8 @@ __all__ = [
     "Pipeline",
     "PipelineMemory",
     "Readings",
+    "checked_baseline",
     "featurize",
+    "pipeline_for",
     "suggest",
 ]

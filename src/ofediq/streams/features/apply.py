@@ -86,18 +86,51 @@ def suggest(dataset: Dataset, baseline: str = "auto", season: int | None = None)
     missing = np.isnan(x)
     whole = np.nan_to_num(x)
     flags = ((whole == 0) | (whole == 1)).all(axis=0)
-    measured = Readings(
-        names,
-        tuple(name for name, flag in zip(names, flags, strict=True) if flag),
-        tuple(name for name, gap in zip(names, missing.any(axis=0), strict=True) if gap),
-        len(names) <= _MANY_READINGS,
-    )
+    flagged = tuple(name for name, flag in zip(names, flags, strict=True) if flag)
+    gapped = tuple(name for name, gap in zip(names, missing.any(axis=0), strict=True) if gap)
     dates = _has_dates(dataset)
     rows = (_rows_per_day(dataset) if dates else 0) if season is None else season
-    if dataset.classes is None:
-        return Pipeline(measured, NumberTarget(baseline, rows), dates)
-    lags = 2 if dataset.classes <= _MANY_CLASSES else 0
-    return Pipeline(measured, LabelTarget(dataset.classes, baseline, rows if lags else 0, lags), dates)
+    return pipeline_for(names, dataset.classes, baseline, rows, flags=flagged, gaps=gapped, calendar=dates)
+
+
+def pipeline_for(
+    names: tuple[str, ...],
+    classes: int | None = None,
+    baseline: str = "auto",
+    season: int = 0,
+    *,
+    flags: tuple[str, ...] = (),
+    gaps: tuple[str, ...] = (),
+    calendar: bool = False,
+    lags: int | None = None,
+    scaling: str = "standard",
+) -> Pipeline:
+    """A pipeline for readings of these names: changes beside levels unless there are many, some past targets.
+
+    Arguments:
+        names: of the readings.
+        classes: number of labels; None for a number.
+        baseline: "auto", "last", "mean", "season" or "none".
+        season: rows of one client per season; 0 for none.
+        flags: readings that are 0 or 1.
+        gaps: readings that may be missing.
+        calendar: whether samples have a date.
+        lags: past targets among the features; None: 4 numbers, 2 labels where there are few.
+        scaling: "standard" or "robust".
+
+    >>> pipeline_for(("heat",), classes=2).target.lags, pipeline_for(("heat",)).target.lags
+    (2, 4)
+    """
+    measured = Readings(names, flags, gaps, len(names) <= _MANY_READINGS)
+    if classes is None:
+        return Pipeline(
+            measured, NumberTarget(baseline, season, 4 if lags is None else lags), calendar, scaling
+        )
+    usual = 2 if classes <= _MANY_CLASSES else 0
+    count = usual if lags is None else lags
+    return Pipeline(
+        measured, LabelTarget(classes, baseline, season if count else 0, count), calendar, scaling
+    )
 
 
 def _flat(dataset: Dataset) -> NDArray[Any]:

@@ -6,6 +6,7 @@ client alone), with equal bits: per-entry arithmetic in float64, float32 at the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, cast
@@ -22,6 +23,21 @@ from ofediq.streams.features.running import Numbers
 BASELINES = ("auto", "last", "mean", "season", "none")
 SCALES = ("standard", "robust")
 _DAY, _WEEK = 86_400.0, 604_800.0
+_BASELINE = re.compile(r"(auto|last|mean|none|season)(?:\((\d+)\))?")
+
+
+def checked_baseline(text: str) -> tuple[str, int | None]:
+    """The naive forecast and the rows per season that `text` names.
+
+    >>> checked_baseline("season(24)"), checked_baseline("auto")
+    (('season', 24), ('auto', None))
+    """
+    found = _BASELINE.fullmatch(text)
+    if found is None or (found[2] is not None and (found[1] != "season" or int(found[2]) < 1)):
+        raise InputError(
+            f"`baseline` must be auto, last, mean, none or season(ROWS), such as season(24), got {text!r}"
+        )
+    return found[1], None if found[2] is None else int(found[2])
 
 
 class PipelineMemory(NamedTuple):

@@ -1,0 +1,160 @@
+"""`Inputs`: from what a caller gives to what a model reads, by the task; and the past that features need.
+
+Names, types and order of readings and labels are the task's: a dict is read by name, a label by its text. With a
+pipeline every client makes its own features online, with the same bits as in the simulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ofediq.errors import DataError, InputError
+from ofediq.federation.protocol.task import ModelSpec
+from ofediq.streams.features import PipelineMemory
+
+Row = npt.NDArray[np.float32]
+
+
+class Past(NamedTuple):
+    """What a client remembers of its own samples.
+
+    Attributes:
+        last: its last label, [1]; NaN before the first.
+        features: of the pipeline; empty without one.
+        misses: [1], its running mean squared error, for intervals; NaN before the first.
+    """
+
+    last: npt.NDArray[np.float64]
+    features: PipelineMemory | tuple[()]
+    misses: npt.NDArray[np.float64]
+
+
+class Inputs:
+    """Reads samples and labels.
+
+    Args:
+        spec: the task's model; None for one that every client is given in Python.
+        labelled: whether labels are classes.
+
+    >>> spec = ModelSpec("softmax", (2,), "classification", features=("heat", "light"), labels=("hot", "ok"))
+    >>> inputs = Inputs(spec, labelled=True)
+    >>> inputs.readings({"light": 0.0, "heat": 30.0}).tolist(), inputs.label("ok").tolist()
+    ([[30.0, 0.0]], [1])
+    """
+
+    def __init__(self, spec: ModelSpec | None, *, labelled: bool) -> None:
+        self.spec, self.labelled = spec, labelled
+        self.pipeline = None if spec is None else spec.pipeline
+        self.past = self.nothing()
+
+    def nothing(self) -> Past:
+        """The past of a client that has seen no sample."""
+        memory = () if self.pipeline is None else self.pipeline.memory()
+        return Past(np.full(1, np.nan), memory, np.full(1, np.nan))
+
+    def readings(self, x: Any) -> Row:
+        """One sample with a leading axis of one: an array, a sequence, or River's dict of features."""
+        if isinstance(x, Mapping):
+            values = self._by_name(x)
+        else:
+            try:
+                values = np.asarray(x, np.float32)[None]
+            except (TypeError, ValueError):
+                raise InputError(f"`x` must hold numbers, got {x!r}") from None
+        spec = self.spec
+        if spec is not None and values.size != np.prod(spec.shape):
+            raise InputError(f"`x` must have {int(np.prod(spec.shape))} numbers, got {values.size}")
+        if np.isinf(values).any() or (self.pipeline is None and np.isnan(values).any()):
+            raise InputError("`x` must be finite, got NaN or infinity")
+        return values if spec is None else values.reshape(1, *spec.shape)
+
+    def observe(self, readings: Row, time: float) -> Row:
+        """What the model reads at these `readings`; they count as seen."""
+        if self.pipeline is None:
+            return readings
+        assert isinstance(self.past.features, PipelineMemory)
+        row, memory = self.pipeline.observe(self.past.features, readings, np.array([time], np.float64))
+        self.past = self.past._replace(features=memory)
+        return row
+
+    def naive(self, label: npt.NDArray[Any]) -> float | None:
+        """The error of the client's last label for this one; None before the first."""
+        last, now = float(self.past.last[0]), float(label[0])
+        if np.isnan(last):
+            return None
+        return float(last != now) if self.labelled else (last - now) ** 2
+
+    def learn(self, label: npt.NDArray[Any], error: float) -> None:
+        """This label belonged to the client's oldest open sample, whose prediction had this `error`."""
+        memory, misses = self.past.features, self.past.misses
+        if self.pipeline is not None:
+            assert isinstance(memory, PipelineMemory)
+            memory = self.pipeline.learn(memory, label)
+        misses = np.where(np.isnan(misses), error, misses + (error - misses) / _SPAN)
+        self.past = Past(label.astype(np.float64), memory, misses)
+
+    def label(self, y: Any) -> npt.NDArray[Any]:
+        """A target, [1]: float32, or the number of its label."""
+        names = () if self.spec is None else self.spec.labels
+        if names:
+            text = _text(y)
+            if text not in names:
+                raise InputError(f"`y` must be one of the task's labels {', '.join(names)}, got {y!r}")
+            return np.asarray([names.index(text)])
+        try:
+            number = float(y)
+        except (TypeError, ValueError):
+            raise InputError(f"`y` must be a number, got {y!r}") from None
+        if not self.labelled:
+            with np.errstate(over="ignore"):
+                value = np.asarray([number], np.float32)
+            if not np.isfinite(value).all():
+                raise InputError(f"`y` must be finite, got {y!r}")
+            return value
+        classes = None if self.spec is None else self.spec.classes
+        limit = 2**31 if classes is None else classes
+        if not number.is_integer() or not 0 <= number < limit:
+            raise InputError(f"`y` must be a class from 0 to {limit - 1}, got {y!r}")
+        return np.asarray([int(number)])
+
+    def name(self, label: int) -> Any:
+        """The label of this number, as the task calls it."""
+        names = () if self.spec is None else self.spec.labels
+        return names[label] if names else label
+
+    def _by_name(self, x: Mapping[str, Any]) -> Row:
+        """The values of a dict in the task's order."""
+        spec = self.spec
+        if spec is None or not spec.features:
+            raise InputError("`x` must be a list or an array where the task names no features, got a dict")
+        if self.pipeline is not None:
+            try:
+                return self.pipeline.readings.read(x).astype(np.float32)
+            except DataError as error:
+                raise InputError(str(error).replace("`sample`", "`x`")) from None
+        for name in [*spec.features, *x]:
+            if (name in x) != (name in spec.features):
+                which = "has no" if name in spec.features else "has also"
+                raise InputError(
+                    f"`x` must have the task's features and no others, got one that {which} {name!r}"
+                )
+        try:
+            return np.asarray([[x[name] for name in spec.features]], np.float32)
+        except (TypeError, ValueError):
+            raise InputError(f"`x` must hold numbers, got {x!r}") from None
+
+
+_SPAN = 100.0  # errors that a client's usual error is the mean of, about
+
+
+def _text(value: Any) -> str:
+    """A label's text: 1, 1.0 and "1" are the same."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return str(value)
+    return str(int(number)) if number.is_integer() and not isinstance(value, bool) else str(value)

@@ -1,0 +1,323 @@
+"""Raw readings live: the simulator's features bit for bit, names and labels by the task, a past that survives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofediq import methods
+from ofediq.errors import InputError
+from ofediq.federation import FederationConfig, assemble
+from ofediq.federation.network.sources import Feeder, Rows
+from ofediq.federation.protocol.coordinator import Coordinator
+from ofediq.federation.protocol.inputs import Inputs
+from ofediq.federation.protocol.learner import Learner
+from ofediq.federation.protocol.memory import MemoryFile
+from ofediq.federation.protocol.messages import ModelMessage, Publish, write_json
+from ofediq.federation.protocol.monitor import Monitor
+from ofediq.federation.protocol.reports import REPORT_BYTES, Report
+from ofediq.federation.protocol.rules import Rules
+from ofediq.federation.protocol.task import ModelSpec, Task
+from ofediq.methods.client import Down
+from ofediq.simulation.oracle import reference
+from ofediq.streams import Dataset, Stream
+from ofediq.streams.features import Pipeline, featurize, pipeline_for
+from tests.federation.network import FEDERATION, Network
+
+CLIENTS, STEPS = 3, 120
+NAMES = ("heat", "wind")
+PIPELINE = pipeline_for(NAMES, gaps=("wind",))
+SPEC = ModelSpec("auto", (2,), "regression", features=NAMES, pipeline=PIPELINE)
+METHOD = methods.untuned(methods.ofediq(0.7, 7, 2))
+
+
+def sensors(seed: int = 0) -> Stream:
+    """Targets in tens of thousands that follow readings in thousandths; some readings are missing."""
+    rng = np.random.default_rng(seed)
+    x = 1e-3 * rng.standard_normal((STEPS * CLIENTS, 2)).cumsum(axis=0) * 0.1 + 1e-3
+    y = 4e4 + 2e7 * x[:, 0] + 1e7 * x[:, 1] + 100 * rng.standard_normal(len(x))
+    x[rng.random(len(x)) < 0.1, 1] = np.nan
+    data = Dataset("sensors", x=x, y=y, task="regression", feature_names=NAMES, gaps=True)
+    return Stream(data, np.arange(STEPS * CLIENTS).reshape(CLIENTS, STEPS).T)
+
+
+def server(spec: ModelSpec = SPEC, **rules: Any) -> Coordinator:
+    chosen: dict[str, Any] = {"roster": ("c0", "c1", "c2"), "rounds": STEPS, "min_clients": 3, "clip": None}
+    monitor = Monitor(FEDERATION, "regression", {})
+    return Coordinator(FEDERATION, METHOD, spec, monitor, Rules(**{**chosen, **rules}), seed=5)
+
+
+def run(network: Network) -> None:
+    network.start()
+    network.run()
+
+
+def test_a_federation_on_raw_readings_ends_with_the_simulators_model() -> None:
+    stream, one = sensors(), server()
+    run(Network(one, stream))
+    wanted = reference(METHOD, featurize(stream, PIPELINE), SPEC.build(), seed=5)
+    np.testing.assert_allclose(one.params, wanted.params, rtol=1e-5, atol=1e-6)
+    assert one.monitor.totals()["bits_wire"] == wanted.bits_wire.sum()
+
+
+def alone(spec: ModelSpec = SPEC, file: MemoryFile | None = None, step: int = 1) -> Learner:
+    """A client with task, number and model."""
+    one = Learner("test", "sensor", file=file)
+    task = Task.of(methods.fedogd(0.1), spec, seed=0)
+    one.receive("task", task.encode())
+    one.receive("welcome", write_json(number=0))
+    one.receive("model", ModelMessage(1, step, 1, Down(np.zeros(task.dim, np.float32), {}, {})).encode())
+    return one
+
+
+def rows_of(one: Learner, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the model of `one` reads from now on."""
+    seen: list[Any] = []
+    assert one.inputs is not None
+    observe = one.inputs.observe
+
+    def noted(x: Any, time: float) -> Any:
+        seen.append(observe(x, time))
+        return seen[-1]
+
+    monkeypatch.setattr(one.inputs, "observe", noted)
+    return seen
+
+
+def test_simulator_python_client_and_csv_client_make_the_same_features(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = sensors()
+    wanted = featurize(stream, PIPELINE).x.reshape(STEPS, CLIENTS, -1)[:, 0]
+    x, y = stream.x[:STEPS], stream.y[:STEPS]
+
+    python = alone()
+    seen = rows_of(python, monkeypatch)
+    for values, target in zip(x, y, strict=True):
+        python.predict(dict(zip(NAMES, values.tolist(), strict=True)))
+        python.learn(dict(zip(NAMES, values.tolist(), strict=True)), float(target))
+    np.testing.assert_array_equal(np.concatenate(seen), wanted)
+
+    path = tmp_path / "rows.csv"
+    lines = [
+        f"{wind!r},{target!r},{heat!r}" for (heat, wind), target in zip(x.tolist(), y.tolist(), strict=True)
+    ]
+    path.write_text("\n".join(["wind,load,heat", *lines]).replace("nan", ""))
+    table = alone()
+    seen = rows_of(table, monkeypatch)
+    feeder = Feeder(table, Rows(path, "load", announced=lambda: table.features))
+    for step in range(2, STEPS + 2):
+        feeder()
+        table.receive(
+            "model", ModelMessage(1, step, 1, Down(np.zeros(table.params.size, np.float32), {}, {})).encode()
+        )
+    np.testing.assert_array_equal(np.concatenate(seen), wanted)
+    assert feeder.skipped.count == 0
+
+
+TOML = """
+name = "test"
+[model]
+names = ["heat", "wind"]
+[rounds]
+count = 120
+min_clients = 3
+[clients]
+roster = ["c0", "c1", "c2"]
+"""
+
+
+def test_the_defaults_learn_from_raw_readings(tmp_path: Path) -> None:
+    path = tmp_path / "federation.toml"
+    path.write_text(TOML)
+    one = assemble(FederationConfig.read(path))
+    run(Network(one, sensors()))
+    totals = one.monitor.totals()
+    assert totals["skill"] > 0
+    assert one.method.server.name.startswith("adaptive")
+    assert one.task.model is not None
+    assert isinstance(one.task.model.pipeline, Pipeline)
+
+
+def test_a_step_size_or_a_preset_brings_the_papers_ways_back(tmp_path: Path) -> None:
+    path = tmp_path / "federation.toml"
+    for choice in ("step_size = 0.1", 'preset = "paper"'):
+        path.write_text(TOML.replace("[rounds]", f"[method]\n{choice}\n[rounds]"))
+        config = FederationConfig.read(path)
+        assert config.spec().pipeline is None
+        assert assemble(config).method.server.name.startswith("descend")
+
+
+def test_a_restarted_client_goes_on_with_its_features(tmp_path: Path) -> None:
+    stream, models = sensors(), []
+    for restarts in (False, True):
+        network = Network(server(), stream)
+        if restarts:
+            rounds = 0
+
+            def maybe_restart(name: str, said: Any, network: Network = network) -> list[Any]:
+                nonlocal rounds
+                rounds += 1
+                if rounds % 7 == 0:  # this client dies right after it spoke
+                    network.learners[name] = Learner(
+                        FEDERATION, name, file=MemoryFile(tmp_path / f"{name}.npz")
+                    )
+                    network.queue += [(name, kept) for kept in network.retained.values()]
+                    network.queue.append((name, network_welcome(int(name[1:]))))
+                return [said]
+
+            for name in network.learners:
+                network.learners[name] = Learner(FEDERATION, name, file=MemoryFile(tmp_path / f"{name}.npz"))
+            network.tamper = maybe_restart
+        run(network)
+        assert network.coordinator.finished
+        models.append(network.coordinator.params)
+    np.testing.assert_array_equal(models[0], models[1])
+
+
+def network_welcome(number: int) -> Publish:
+    return Publish(f"{FEDERATION}/welcome/c{number}", write_json(number=number))
+
+
+LABELLED = ModelSpec(
+    "auto",
+    (2,),
+    "classification",
+    features=NAMES,
+    labels=("hot", "ok"),
+    pipeline=pipeline_for(NAMES, classes=2),
+)
+
+
+def test_labels_are_those_of_the_task() -> None:
+    one = alone(LABELLED)
+    assert one.predict({"heat": 1.0, "wind": 2.0}) in ("hot", "ok")
+    one.learn({"heat": 1.0, "wind": 2.0}, "ok")
+    found = one.forecast({"heat": 1.0, "wind": 2.0})
+    assert found.value == "ok"
+    assert found.probabilities is not None
+    assert set(found.probabilities) == {"hot", "ok"}
+    assert sum(found.probabilities.values()) == pytest.approx(1)
+    with pytest.raises(InputError, match="`y` must be one of the task's labels hot, ok, got 'cold'"):
+        one.learn({"heat": 1.0, "wind": 2.0}, "cold")
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        ({"heat": 1.0}, "must hold 'wind'"),
+        ({"heat": 1.0, "wind": 2.0, "rain": 3.0}, "must hold heat, wind only, got 'rain'"),
+        ({"heat": "warm", "wind": 2.0}, "`heat` must be a number or missing, got 'warm'"),
+        ([1.0], "must have 2 numbers, got 1"),
+        ([1.0, np.inf], "must be finite"),
+    ],
+)
+def test_a_sample_that_does_not_fit_is_refused_and_not_remembered(x: Any, message: str) -> None:
+    one = alone(LABELLED)
+    assert one.inputs is not None
+    before = one.inputs.past
+    with pytest.raises(InputError, match=message):
+        one.learn(x, "ok")
+    assert one.inputs.past is before
+
+
+def test_numbers_and_texts_name_the_same_label() -> None:
+    inputs = Inputs(ModelSpec("softmax", (2,), "classification", labels=("1", "3")), labelled=True)
+    assert [inputs.label(y).item() for y in (1, 1.0, "1", np.int64(3), "3.0")] == [0, 0, 0, 1, 1]
+
+
+def test_a_late_label_finds_its_sample_by_its_id() -> None:
+    one = alone()
+    first = one.predict({"heat": 1.0, "wind": 1.0}, sample="a")
+    one.predict({"heat": 1.0, "wind": 1.0}, sample="b")
+    assert first == 0.0
+    assert one.learn(None, 5.0, sample="a")[0]
+    with pytest.raises(
+        InputError, match="`sample` must be one of the last 256 that wait for a label, got 'a'"
+    ):
+        one.learn(None, 5.0, sample="a")
+
+
+def test_an_interval_is_that_of_the_clients_own_errors() -> None:
+    one = alone()
+    assert one.forecast([1.0, 1.0]).interval is None
+    one.learn([1.0, 1.0], 3.0)  # predicted 0
+    low, high = one.forecast([1.0, 1.0]).interval or (0.0, 0.0)
+    assert (low, high) == pytest.approx((3 - 1.645 * 3, 3 + 1.645 * 3))
+
+
+def test_bad_rows_are_skipped_and_counted_and_a_file_is_read_on(tmp_path: Path) -> None:
+    path, memory = tmp_path / "rows.csv", MemoryFile(tmp_path / "memory.npz")
+    path.write_text("heat;wind;state\n1;2;ok\n1;2;cold\nwarm;2;ok\n1;2;\n1;2;hot\n")
+
+    def read(step: int) -> Feeder:
+        one = alone(LABELLED, memory, step)
+        feeder = Feeder(one, Rows(path, "state", announced=lambda: one.features, start=lambda: one.position))
+        for later in range(step + 1, step + 4):
+            feeder()
+            down = Down(np.zeros(one.params.size, np.float32), {}, {})
+            one.receive("model", ModelMessage(1, later, 1, down).encode())
+        one.farewell()
+        return feeder
+
+    first = read(1)
+    assert (first.learner.samples, first.skipped.count) == (2, 3)
+    assert first.source.exhausted
+    path.write_text(path.read_text() + "1;2;ok\n")
+    again = read(10)
+    assert (again.learner.samples, again.learner.position) == (1, 6)
+    assert again.learner.inputs is not None
+    assert again.learner.inputs.naive(np.array([1])) == 0.0
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1e12), st.floats(0, 1e12)), max_size=50),
+    st.booleans(),
+)
+def test_reports_lose_nothing(errors: list[tuple[float, float]], counted: bool) -> None:
+    waiting, told = Report(), [0.0, 0.0, 0.0]
+    for error, naive in errors:
+        waiting = waiting.plus(float(error > 1) if counted else error, float(naive > 1) if counted else naive)
+        sent, waiting = waiting.split(counted=counted)
+        data = sent.encode()
+        assert len(data) == REPORT_BYTES <= 4
+        assert Report.decode(data) == sent
+        told = [told[0] + sent.samples, told[1] + sent.error, told[2] + sent.naive]
+    assert told[0] == len(errors)
+    for place in (0, 1):
+        total = sum(float(one[place] > 1) if counted else one[place] for one in errors)
+        rest = (waiting.error, waiting.naive)[place]
+        assert told[1 + place] + rest == pytest.approx(total, rel=1e-9)
+        assert not counted or rest == 0
+
+
+@given(st.integers(0, 10**6))
+def test_any_number_of_predictions_is_told_in_the_end(samples: int) -> None:
+    waiting, told, messages = Report(samples, float(samples), 0.0), 0, 0
+    while waiting.samples:
+        sent, waiting = waiting.split(counted=True)
+        assert Report.decode(sent.encode()) == sent
+        assert sent.error <= sent.samples
+        told, messages = told + sent.samples, messages + 1
+        assert messages < 60
+    assert told == samples
+
+
+@pytest.mark.parametrize(("every", "share"), [(1, 1.0), (5, 0.2), (0, 0.0)])
+def test_reports_come_as_often_as_asked(every: int, share: float) -> None:
+    one = server(report_every=every)
+    network, reported = Network(one, sensors()), []
+
+    def look(name: str, said: Any) -> list[Any]:
+        reported.append(bool(said.payload[1] & 0x80))
+        return [said]
+
+    network.tamper = look
+    run(network)
+    assert np.mean(reported) <= max(share * 1.5, 0.0) + 1e-9
+    assert (np.mean(reported) > 0) == (every > 0)
