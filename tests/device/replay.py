@@ -23,6 +23,11 @@ SOURCES = Path(__file__).resolve().parents[2] / "device"
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-O1", "-g")
 CHECKED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
+ARM = "arm-none-eabi-gcc"
+CORTEX_M4 = ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
+BOARD = ("--specs=rdimon.specs", str(SOURCES / "arm/startup.c"), f"-T{SOURCES / 'arm/mps2.ld'}")
+MACHINE = ("qemu-system-arm", "-M", "mps2-an386", "-nographic", "-monitor", "none", "-serial", "none")
+
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc) here")
 
 
@@ -39,7 +44,7 @@ def compiled(task: Task, folder: Path, *flags: str, compiler: str = "cc", main: 
     (folder / "ofediq_config.h").write_text(header(task))
     program = folder / "replay"
     files = [str(SOURCES / "ofediq.c"), str(SOURCES / main)]
-    command = [compiler, *STRICT, *flags, f"-I{folder}", f"-I{SOURCES}", *files, "-o", str(program), "-lm"]
+    command = [compiler, *STRICT, f"-I{folder}", f"-I{SOURCES}", *files, *flags, "-o", str(program), "-lm"]
     made = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert made.returncode == 0, made.stderr
     return program
@@ -50,11 +55,17 @@ def record(kind: str, content: bytes = b"") -> bytes:
     return kind.encode() + struct.pack("<I", len(content)) + content
 
 
-def run(program: Path, records: Iterable[bytes], *before: str) -> list[Answer]:
+def on_board(program: Path, *arguments: object) -> list[str]:
+    """The command that runs a program of the Cortex-M4, which reads and writes files of this machine."""
+    given = "".join(f",arg={one}" for one in (program.name, *arguments))
+    return [*MACHINE, "-semihosting-config", f"enable=on,target=native{given}", "-kernel", str(program)]
+
+
+def run(program: Path, records: Iterable[bytes], board: bool = False) -> list[Answer]:
     """The answers to `records`."""
     given, taken = program.with_suffix(".in"), program.with_suffix(".out")
     given.write_bytes(b"".join(records))
-    command = [*before, str(program), str(given), str(taken)]
+    command = on_board(program, given, taken) if board else [str(program), str(given), str(taken)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return answers(taken.read_bytes())

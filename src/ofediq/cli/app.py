@@ -16,6 +16,7 @@ from ofediq.cli.certs import certs
 from ofediq.cli.client import client
 from ofediq.cli.data import data
 from ofediq.cli.doctor import doctor
+from ofediq.cli.export import export
 from ofediq.cli.frontier import frontier
 from ofediq.cli.methods import methods
 from ofediq.cli.plan import plan
@@ -46,6 +47,7 @@ app.command()(up)
 app.command()(serve)
 app.command()(client)
 app.add_typer(certs, name="certs")
+app.command()(export)
 app.command()(doctor)
 
 

@@ -1,0 +1,79 @@
+"""The header that `ofediq export --device` writes."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from ofediq.cli.app import app
+from ofediq.device import DeviceModel, header
+from ofediq.errors import InputError
+from ofediq.federation.config import FederationConfig
+from ofediq.federation.protocol.task import ModelSpec, Task
+from ofediq.federation.setup import assemble
+from ofediq.methods import Method, ofedgrid, ofediq
+from ofediq.methods.zoo.scaffold import scaffold
+from ofediq.methods.zoo.topk_ef import topk_ef
+from tests.device.test_client import DIGITS, ROOM
+
+TOML = """
+name = "greenhouse"
+[model]
+name = "mlp"
+features = 4
+hidden = [8]
+[method]
+key = "ofedgrid"
+budget = 0.02
+[clients]
+roster = ["a", "b"]
+"""
+
+
+def test_the_header_of_a_federation_is_that_of_its_announcement(tmp_path: Path) -> None:
+    (tmp_path / "federation.toml").write_text(TOML)
+    task = assemble(FederationConfig.read(tmp_path / "federation.toml")).task
+    (tmp_path / "task.json").write_bytes(task.encode())
+    for source in ("federation.toml", "task.json"):
+        out = tmp_path / f"{source}.h"
+        arguments = ["export", "--device", str(tmp_path / source), "--out", str(out), "--json"]
+        assert json.loads(CliRunner().invoke(app, arguments).stdout)["dim"] == 49
+        assert out.read_text() == header(task)
+    assert f"OFEDIQ_TASK 0x{zlib.crc32(task.encode()):08X}u" in header(task)
+
+
+@pytest.mark.parametrize(
+    ("method", "spec", "word"),
+    [
+        (ofediq(0.1, 3, 14), ModelSpec("cnn", (28, 28), "classification", 10), "dense"),
+        (ofediq(0.1, 3, 1), ModelSpec("dense 4, tanh, dense 1", (3,), "regression"), "tanh"),
+        (scaffold(2), DIGITS, "client"),
+        (topk_ef(5), DIGITS, "client"),
+        (ofediq((0.1, 0.2), 3, 14), DIGITS, "participation"),
+    ],
+)
+def test_what_a_device_cannot_do_is_said(method: Method, spec: ModelSpec, word: str) -> None:
+    with pytest.raises(InputError, match=word):
+        header(Task.of(method, spec, seed=0))
+
+
+@pytest.mark.parametrize("spec", [DIGITS, ROOM, ModelSpec("mlp", (5,), "regression")])
+def test_the_devices_arithmetic_is_the_models_to_a_few_units_in_the_last_place(spec: ModelSpec) -> None:
+    model, rng = spec.build(), np.random.default_rng(0)
+    pinned = DeviceModel(model)
+    params = (model.initial(0) + rng.normal(0, 0.1, model.dim)).astype(np.float32)
+    for _ in range(20):
+        x, y = rng.normal(size=(1, *spec.shape)).astype(np.float32), np.array([1])
+        exact, made = model.client_gradients(params, x, y), pinned.client_gradients(params, x, y)
+        np.testing.assert_allclose(made, exact, rtol=1e-5, atol=2e-6)
+        np.testing.assert_allclose(pinned.evaluate(params, x, y), model.evaluate(params, x, y), rtol=1e-5)
+        assert pinned.predict(params, x) == pytest.approx(model.predict(params, x), rel=1e-5)
+
+
+def test_a_method_without_a_scale_fits_as_well() -> None:
+    assert "#define OFEDIQ_SCALARS 1" in header(Task.of(ofedgrid(1000.0), DIGITS, seed=0))
