@@ -14,7 +14,11 @@
 #error "-ffast-math changes bits"
 #endif
 
-enum { NOTHING_FITS = 0, PROTOCOL = 3, MODEL_HEAD = 24, MESSAGE_HEAD = 12, FRAME_HEAD = 7 };
+#if OFEDIQ_PROTOCOL != 4
+#error "ofediq_config.h is of another version of the protocol: take ofediq.h and ofediq.c of the same release"
+#endif
+
+enum { MODEL_HEAD = 24, FRAME_HEAD = 7 };
 enum { PURPOSE_PARTICIPATE = 1, PURPOSE_ROUND = 2, PURPOSE_NORM = 3 };
 
 #define MAX_NORM 0x1.ffffep127f
@@ -118,6 +122,26 @@ static float draw_at(key at, uint32_t index) { return ((float)(word_at(at, index
 
 /* Sums and norms ------------------------------------------------------------------------------------------------- */
 
+#if OFEDIQ_SCHEME != OFEDIQ_RAW || OFEDIQ_PARTICIPATION == OFEDIQ_BY_NORM
+static float largest_size(const float *values, size_t count) {
+  float most = 0;
+  for (size_t i = 0; i < count; i++) {
+    float size = fabsf(values[i]);
+    if (size > most) most = size;
+  }
+  return most;
+}
+#endif
+
+static int all_finite(const float *values, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (!finite(values[i])) return 0;
+  return 1;
+}
+
+#if OFEDIQ_PARTICIPATION == OFEDIQ_BY_NORM || OFEDIQ_SCHEME == OFEDIQ_GRID
+/* methods.loudness */
+
 static float term(const float *values, float unit, size_t index) {
   float share = values[index] / unit;
   return share * share;
@@ -145,26 +169,6 @@ static float sum_squares(const float *values, float unit, size_t count) {
   float first = sum_squares(values, unit, half);
   return first + sum_squares(values + half, unit, count - half);
 }
-
-#if OFEDIQ_SCHEME != OFEDIQ_RAW || OFEDIQ_PARTICIPATION == OFEDIQ_BY_NORM
-static float largest_size(const float *values, size_t count) {
-  float most = 0;
-  for (size_t i = 0; i < count; i++) {
-    float size = fabsf(values[i]);
-    if (size > most) most = size;
-  }
-  return most;
-}
-#endif
-
-static int all_finite(const float *values, size_t count) {
-  for (size_t i = 0; i < count; i++)
-    if (!finite(values[i])) return 0;
-  return 1;
-}
-
-#if OFEDIQ_PARTICIPATION == OFEDIQ_BY_NORM || OFEDIQ_SCHEME == OFEDIQ_GRID
-/* methods.loudness */
 
 static float length(const float *values) {
   float top = largest_size(values, OFEDIQ_DIM);
@@ -1253,29 +1257,6 @@ static float negative_exp(float x) { /* e^x for x <= 0 */
   p = p * r + 5.0000001201e-1f;
   return ((p * (r * r) + r) + 1) * float_of((uint32_t)(power + 127) << 23);
 }
-
-static float positive_log(float x) { /* log x for finite x >= 1 */
-  int32_t power = (int32_t)(bits_of(x) >> 23) - 126;
-  float m = float_of((bits_of(x) & 0x7FFFFF) | 126u << 23);
-  if (m < 0.707106781f) {
-    power--;
-    m = m + m;
-  }
-  m = m - 1;
-  float z = m * m, p = 7.0376836292e-2f, e = (float)power;
-  p = p * m + -1.1514610310e-1f;
-  p = p * m + 1.1676998740e-1f;
-  p = p * m + -1.2420140846e-1f;
-  p = p * m + 1.4249322787e-1f;
-  p = p * m + -1.6668057665e-1f;
-  p = p * m + 2.0000714765e-1f;
-  p = p * m + -2.4999993993e-1f;
-  p = p * m + 3.3333331174e-1f;
-  p = (p * m) * z;
-  p = p + e * -2.12194440e-4f;
-  p = p - 0.5f * z;
-  return (m + p) + e * 0.693359375f;
-}
 #endif
 
 /* Results of all layers into client->units; returns those of the last one. */
@@ -1305,30 +1286,28 @@ static uint32_t best_class(const float *outputs) {
   return best;
 }
 
-/* Loss and error of outputs for the label y, and d loss / d outputs. */
-static float judge(const float *outputs, float y, float *error, float *delta) {
+/* The error of outputs for the label y, and d loss / d outputs. */
+static float judge(const float *outputs, float y, float *delta) {
 #if OFEDIQ_CLASSES
   uint32_t best = best_class(outputs), label = (uint32_t)y;
-  float most = outputs[best], total = 0, loss;
+  float most = outputs[best], total = 0;
   for (uint32_t j = 0; j < OFEDIQ_OUTPUTS; j++) {
     delta[j] = negative_exp(outputs[j] - most);
     total = total + delta[j];
   }
-  loss = positive_log(total) - (outputs[label] - most);
   for (uint32_t j = 0; j < OFEDIQ_OUTPUTS; j++) delta[j] = delta[j] / total - (j == label ? 1.0f : 0.0f);
-  *error = best != label;
-  return loss;
+  return best != label;
 #else
   float residual = outputs[0] - y;
   delta[0] = 2 * residual;
-  return *error = residual * residual;
+  return residual * residual;
 #endif
 }
 
 /* Takes one gradient: added to client->update; the client's own model moves, if there is one. */
 static void step(ofediq_client *client, float *params, const float *x, float y) {
-  float error, *delta = client->deltas[0], *before = client->deltas[1];
-  judge(forward(client, params, x), y, &error, delta);
+  float *delta = client->deltas[0], *before = client->deltas[1];
+  judge(forward(client, params, x), y, delta);
   uint32_t end = OFEDIQ_DIM;
   const float *units = client->units + OFEDIQ_UNITS - OFEDIQ_OUTPUTS;
   for (int layer = LAYERS; layer--;) {
@@ -1392,7 +1371,7 @@ static int number_at(const uint8_t *at, const uint8_t *end, uint64_t *number) {
 int ofediq_welcome(ofediq_client *client, const uint8_t *data, size_t bytes) {
   uint64_t protocol, number;
   const uint8_t *end = data + bytes;
-  if (!number_at(find(data, bytes, "\"protocol\":"), end, &protocol) || protocol != PROTOCOL ||
+  if (!number_at(find(data, bytes, "\"protocol\":"), end, &protocol) || protocol != OFEDIQ_PROTOCOL ||
       !number_at(find(data, bytes, "\"number\":"), end, &number) || number >= UINT32_MAX)
     return OFEDIQ_NOT_UNDERSTOOD;
   if (client->welcome && client->number != number) client->opened = 0; /* its draws have another address now */
@@ -1408,7 +1387,7 @@ static int again(const ofediq_client *client) {
 int ofediq_model(ofediq_client *client, const uint8_t *data, size_t bytes) {
   if (!bytes) return OFEDIQ_NOTHING; /* the broker has none yet */
   if (!client->known) return OFEDIQ_OTHER_TASK;
-  if (bytes < MODEL_HEAD || data[0] != 'O' || data[1] != 'M' || data[2] != PROTOCOL) return OFEDIQ_NOT_UNDERSTOOD;
+  if (bytes < MODEL_HEAD || data[0] != 'O' || data[1] != 'M' || data[2] != OFEDIQ_PROTOCOL) return OFEDIQ_NOT_UNDERSTOOD;
   int final = data[3] & 1, whole = !(data[3] & 2);
   uint64_t epoch = read_bytes(data + 4, 8), now = read_bytes(data + 12, 8);
   uint32_t clients = (uint32_t)read_bytes(data + 20, 4);
@@ -1476,29 +1455,98 @@ int ofediq_predict(ofediq_client *client, const float *x, float *prediction) {
   return OFEDIQ_NOTHING;
 }
 
-/* Report and low bits of the step; the rest of a report that is too long is told next time. */
-static void report(ofediq_client *client) {
-  uint32_t samples = client->reported;
-  double loss = client->loss, error = client->error;
-  if (samples > 0xFFFF) {
-    double share = 65535.0 / (double)samples;
-    samples = 0xFFFF;
-    loss = client->loss * share;
-    error = client->error * share;
+/* Reports: federation.protocol.reports. Sums are rounded down to what four bytes hold, the rest waits for the next. */
+
+static const double sixteenths[16] = {
+    1.0, 1.0442737824274138, 1.0905077326652577, 1.1387886347566916, 1.189207115002721,
+    1.241857812073484, 1.2968395546510096, 1.3542555469368927, 1.4142135623730951, 1.4768261459394993,
+    1.5422108254079407, 1.6104903319492543, 1.681792830507429, 1.7562521603732995, 1.8340080864093424,
+    1.9152065613971474};
+
+static const double thirtieths[30] = {
+    1.0, 1.023373891996775, 1.0472941228206267, 1.0717734625362931, 1.096824979694626,
+    1.122462048309373, 1.148698354997035, 1.1755479062836087, 1.2030250360821166, 1.2311444133449163,
+    1.2599210498948732, 1.2893703084395791, 1.3195079107728942, 1.35034994616819, 1.381912879967776,
+    1.4142135623730951, 1.4472692374403782, 1.4810975522865641, 1.515716566510398, 1.5511447618337346,
+    1.5874010519681994, 1.624504792712471, 1.6624757922855755, 1.7013343219017114, 1.7411011265922482,
+    1.7817974362806785, 1.8234449771164336, 1.8660659830736148, 1.9096832078208332, 1.9543199368684918};
+
+static uint32_t count_of(uint32_t code) {
+  if (code < 128) return code;
+  return (uint32_t)((double)(128u << (code - 128) / 16) * sixteenths[(code - 128) % 16]);
+}
+
+static uint32_t count_code(uint32_t count) {
+  uint32_t code = count < 128 ? count : 128;
+  while (count >= 128 && code < 255 && count_of(code + 1) <= count) code++;
+  return code;
+}
+
+static double sum_of(uint32_t code) {
+  if (code < 256) return (double)code;
+  uint64_t bits = (uint64_t)(1023 - 64 + (code - 256) / 30) << 52;
+  double power;
+  memcpy(&power, &bits, 8);
+  return power * thirtieths[(code - 256) % 30];
+}
+
+static uint32_t sum_code(double value) {
+  if (value < 256 && value == (double)(uint32_t)value) return (uint32_t)value;
+  uint32_t low = 255, high = 4096; /* the highest code that is not above; codes rise from 2^-64 on */
+  while (high - low > 1) {
+    uint32_t middle = (low + high) / 2;
+    if (sum_of(middle) <= value) low = middle;
+    else high = middle;
   }
-  write_bytes(client->said, samples, 2);
-  write_bytes(client->said + 2, bits_of((float)loss), 4);
-  write_bytes(client->said + 6, bits_of((float)error), 4);
-  write_bytes(client->said + 10, client->step & 0xFFFF, 2);
-  client->reported -= samples;
-  client->loss -= loss;
-  client->error -= error;
-  client->said_bytes = MESSAGE_HEAD;
+  return low == 255 ? 0 : low;
+}
+
+static uint32_t told(double *sum, double share, double most) {
+  double part = *sum * share;
+  if (!(part > 0)) part = 0;
+  double kept = sum_of(sum_code(part < most ? part : most));
+  *sum -= kept;
+  return sum_code(kept); /* a whole number has a code of its own */
+}
+
+/* The step's low bits, with a report if it is time for one. */
+static void begin_message(ofediq_client *client, int last) {
+  uint32_t number = 0;
+  client->said_bytes = 2;
+  if (OFEDIQ_REPORT_EVERY && (last || client->unreported + 1 > OFEDIQ_REPORT_EVERY)) {
+    number = count_code(client->reported);
+    client->unreported = 0;
+  }
+  if (number) {
+    double share = (double)count_of(number) / (double)client->reported;
+    double most = OFEDIQ_CLASSES ? (double)count_of(number) : DBL_MAX;
+    uint32_t error = told(&client->error, share, most), naive = told(&client->naive, share, most);
+    client->reported -= count_of(number);
+    write_bytes(client->said + 2, number << 24 | error << 12 | naive, 4);
+    client->said_bytes = 6;
+  }
+  write_bytes(client->said, (client->step & 0x7FFF) | (number ? 0x8000 : 0), 2);
+}
+
+static void note(ofediq_client *client, float error, float y) {
+  double made = error < 1e18f ? (double)error : 1e18, naive = made;
+  if (client->labelled) {
+    double change = (double)client->label - (double)y;
+    naive = OFEDIQ_CLASSES ? client->label != y : change * change;
+    if (!(naive < 1e18)) naive = 1e18;
+  }
+  client->error += made;
+  client->naive += naive;
+  client->label = y;
+  client->labelled = 1;
+  client->reported++;
+  client->samples++;
 }
 
 /* The end of a window: a message, or not. */
 static int close_window(ofediq_client *client) {
   float rate;
+  client->unreported++;
   int wanted = client->learnt > 0 && client->number < client->clients && sends(client, &rate);
   if (wanted) {
     for (uint32_t i = 0; i < OFEDIQ_DIM; i++) client->update.real[i] = client->update.real[i] / rate;
@@ -1509,10 +1557,10 @@ static int close_window(ofediq_client *client) {
     if (!wanted && !OFEDIQ_PASSES) return OFEDIQ_DIVERGED;
   }
   if (!wanted && !OFEDIQ_PASSES) return OFEDIQ_NOTHING;
-  report(client);
+  begin_message(client, 0);
   if (!wanted) return OFEDIQ_SAY;
   /* A tail stands before the payload: leave room for it, close the gap where there is none. */
-  uint8_t *frame = client->said + MESSAGE_HEAD, tail;
+  uint8_t *frame = client->said + client->said_bytes, tail;
   uint32_t bytes = encode(client, frame + FRAME_HEAD + 1, &tail);
   if (tail) frame[FRAME_HEAD] = tail;
   else memmove(frame + FRAME_HEAD, frame + FRAME_HEAD + 1, bytes);
@@ -1531,18 +1579,12 @@ int ofediq_skip(ofediq_client *client) {
 }
 
 int ofediq_learn(ofediq_client *client, const float *x, float y) {
-  float error, loss;
   if (!client->opened || !client->welcome) return OFEDIQ_NO_MODEL;
   if (!all_finite(x, OFEDIQ_FEATURES) || !finite(y)) return OFEDIQ_NOT_UNDERSTOOD;
 #if OFEDIQ_CLASSES
   if (!(y >= 0 && y < OFEDIQ_CLASSES) || (float)(uint32_t)y != y) return OFEDIQ_NOT_UNDERSTOOD;
 #endif
-  loss = judge(forward(client, client->model, x), y, &error, client->deltas[0]);
-  if (OFEDIQ_L2 != 0) loss = loss + (float)(OFEDIQ_L2 / 2) * sum_squares(client->model, 1, OFEDIQ_DIM);
-  client->loss += loss;
-  client->error += error;
-  client->reported++;
-  client->samples++;
+  note(client, judge(forward(client, client->model, x), y, client->deltas[0]), y);
   if (!ofediq_hungry(client)) return OFEDIQ_NOTHING;
 #if OFEDIQ_MOVES
   step(client, client->own, x, y);
@@ -1554,7 +1596,7 @@ int ofediq_learn(ofediq_client *client, const float *x, float y) {
 }
 
 int ofediq_farewell(ofediq_client *client) {
-  if (!client->welcome || !client->reported) return OFEDIQ_NOTHING;
-  report(client);
+  if (!client->welcome || !client->reported || !OFEDIQ_REPORT_EVERY) return OFEDIQ_NOTHING;
+  begin_message(client, 1);
   return OFEDIQ_SAY;
 }

@@ -28,8 +28,8 @@
 
 #include "ofediq_config.h"
 
-#define OFEDIQ_HERE "{\"protocol\":3,\"online\":true}"
-#define OFEDIQ_GONE "{\"protocol\":3,\"online\":false}" /* the last will on <federation>/here/<name>, retained */
+#define OFEDIQ_HERE "{\"protocol\":4,\"online\":true}"
+#define OFEDIQ_GONE "{\"protocol\":4,\"online\":false}" /* the last will on <federation>/here/<name>, retained */
 
 /* Bits of what a call returns; negative values are errors, after which everything is as before. */
 enum {
@@ -55,8 +55,10 @@ typedef struct {
   uint8_t known, opened, final, welcome; /* the task fits; there is a model; learning is over; it has a number */
   uint32_t taken, learnt;                /* steps of the open window, and those with a sample */
   uint32_t samples, sent;                /* since the start */
-  uint32_t reported;                     /* predictions that no report told yet, and their sums */
-  double loss, error;
+  uint32_t reported, unreported;         /* predictions that no report told yet, windows since the last one */
+  double error, naive;                   /* sums of errors: its own, and of the label before */
+  float label;
+  uint8_t labelled;
   float signal; /* the number that the server broadcasts, if it does */
   float model[OFEDIQ_DIM];
 #if OFEDIQ_MOVES

@@ -43,7 +43,7 @@ int main(void) {
   show("start", since(start), 1);
   client.known = client.welcome = 1;
   for (uint32_t round = 1; round <= ROUNDS; round++) {
-    const uint8_t head[24] = {'O', 'M', 3, 0, 1, 0, 0, 0, 0, 0, 0, 0, (uint8_t)(round * OFEDIQ_PERIOD)};
+    const uint8_t head[24] = {'O', 'M', OFEDIQ_PROTOCOL, 0, 1, 0, 0, 0, 0, 0, 0, 0, (uint8_t)(round * OFEDIQ_PERIOD)};
     memcpy(message, head, 24);
     message[20] = 1; /* clients */
 #if OFEDIQ_SCALARS
@@ -63,7 +63,7 @@ int main(void) {
       start = SYST_CVR;
       int result = ofediq_learn(&client, x, OFEDIQ_CLASSES ? (float)(round % (OFEDIQ_CLASSES + !OFEDIQ_CLASSES)) : 1);
       used = since(start);
-      if (result == OFEDIQ_SAY && client.said_bytes > 12) {
+      if (result == OFEDIQ_SAY && client.said_bytes > 6) {
         loud += used;
         bytes += client.said_bytes;
         said++;

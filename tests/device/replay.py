@@ -81,9 +81,9 @@ def answers(data: bytes) -> list[Answer]:
     return found
 
 
-def task_of(method: Method, spec: ModelSpec, seed: int = 5, passes: bool = False) -> tuple[Task, Task]:
+def task_of(method: Method, spec: ModelSpec, seed: int = 5, **more: Any) -> tuple[Task, Task]:
     """The task as a server announces it, and the same for a Python client that rounds as devices do."""
-    return Task.of(method, spec, seed, passes), Task.of(method, DeviceModel(spec.build()), seed, passes)
+    return Task.of(method, spec, seed, **more), Task.of(method, DeviceModel(spec.build()), seed, **more)
 
 
 def play(

@@ -13,7 +13,7 @@ from ofediq.codec import pack_frame
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.methods import Method, delta, fedogd, ofedgrid, ofediq
 from ofediq.methods.loudness import pack
-from tests.device.replay import CHECKED, broadcasts, compiled, needs_compiler, play, run, task_of
+from tests.device.replay import CHECKED, broadcasts, compiled, needs_compiler, play, record, run, task_of
 
 DIGITS = ModelSpec("softmax", (8, 8), "classification", 10)
 SENSORS = ModelSpec("linear", (5,), "regression")
@@ -79,3 +79,17 @@ def test_differences_of_the_model_are_added_as_in_python(how: Any, tmp_path: Pat
     assert [answer.content for answer in answers] == said  # gradients at the same models
     np.testing.assert_array_equal(learner.params, copy)
     assert learner.sent > 5
+
+
+@needs_compiler
+@pytest.mark.parametrize("spec", [DIGITS, SENSORS], ids=lambda spec: spec.name)
+@pytest.mark.parametrize("every", [0, 3])
+def test_reports_on_many_predictions_are_the_same(spec: ModelSpec, every: int, tmp_path: Path) -> None:
+    method = ofediq(0.4, 3, 2)
+    tasks = task_of(method, spec, passes=True, report_every=every)
+    rounds = broadcasts(tasks[0], 12, 7, None, np.random.default_rng(6), samples=150)
+    records, said, learner = play(tasks, rounds, number=3)
+    records.append(record("f"))
+    said.append(b"".join(one.payload for one in learner.farewell()))
+    answers = run(compiled(tasks[0], tmp_path), records)
+    assert [answer.content for answer in answers] == said

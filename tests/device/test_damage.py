@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from ofediq.codec import Encoded, pack_frame
-from ofediq.federation.protocol.messages import ModelMessage
+from ofediq.federation.protocol.messages import ModelMessage, write_json
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.methods import delta, fedogd
 from ofediq.methods.client import Down
 from tests.device.replay import CHECKED, compiled, needs_compiler, record, run, task_of
 
 SMALL = ModelSpec("softmax", (9,), "classification", 3)
-WELCOME = b'{"protocol":3,"number":0}'
+WELCOME = write_json(number=0)
 COUNT = 1500
 
 
@@ -62,4 +62,4 @@ def test_damaged_messages_are_refused_and_the_next_whole_model_helps(tmp_path: P
         assert len(answers) == len(records)
         assert {-1, -2, 0, 1} <= {answer.result for answer in answers}
         assert answers[-1].result == 1
-        assert len(answers[-1].content) == 12 + 7 + 4 * task.dim
+        assert len(answers[-1].content) == 2 + 4 + 7 + 4 * task.dim  # low bits of the step, report, frame

@@ -30,6 +30,9 @@ hidden = [8]
 [method]
 key = "ofedgrid"
 budget = 0.02
+step_size = 0.1
+[features]
+enabled = false
 [clients]
 roster = ["a", "b"]
 """

@@ -39,7 +39,7 @@ def write_samples(stream: Stream, number: int, file: Path) -> None:
     source, lines = InMemory(stream, number), []
     for step in range(1, stream.steps + 1):
         sample = source.at(step)
-        x, y = (np.zeros(0), None) if sample is None else sample
+        x, y, *_ = (np.zeros(0), None) if sample is None else sample
         lines.append(
             ",".join([*(repr(float(each)) for each in np.ravel(x)), *([] if y is None else [str(y)])])
         )

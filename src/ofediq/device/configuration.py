@@ -6,16 +6,19 @@ import math
 import zlib
 from collections.abc import Mapping
 
+from ofediq.codec import FRAME_BYTES
 from ofediq.codec.kit import MAX_LEVELS, magnitude_classes, packed_payload_bytes, packed_symbol_bytes
 from ofediq.device.arithmetic import dense_widths
 from ofediq.errors import InputError
+from ofediq.federation.protocol.messages import PROTOCOL
+from ofediq.federation.protocol.reports import REPORT_BYTES
 from ofediq.federation.protocol.task import Task
 from ofediq.methods.broadcast import Delta, Whole
 from ofediq.methods.client import Hold, Ogd
 from ofediq.methods.compress import Grid, Identity, Quantize
 from ofediq.methods.participation import Bernoulli, FixedSize, NormProportional
 
-_HEAD = 12 + 8  # report, low bits of the step, frame
+_HEAD = 2 + REPORT_BYTES + FRAME_BYTES  # low bits of the step, report, frame
 _MOST_GROUPED = 1024  # symbols of a product alphabet, see `codec.stack`
 
 Settings = dict[str, int | float | str]
@@ -31,10 +34,12 @@ def header(task: Task) -> str:
     ['#define OFEDIQ_DIM 650']
     """
     settings: Settings = {
+        "PROTOCOL": PROTOCOL,
         "TASK": f"0x{zlib.crc32(task.encode()):08X}u",
         "SEED": f"{task.seed}u",
         "PERIOD": f"{task.method.period}u",
         "PASSES": int(task.passes),
+        "REPORT_EVERY": f"{task.report_every}u",
         **_model(task),
         **_client(task),
         **_participation(task),
@@ -65,6 +70,9 @@ def _refused(what: str, got: object) -> InputError:
 def _model(task: Task) -> Settings:
     if task.model is None:
         raise InputError("`model` must be a built-in one for a device, got None")
+    if task.model.pipeline is not None:
+        rule = "must be left out for a device, which learns from numbers as they are: `enabled = false` in [features]"
+        raise InputError(f"`pipeline` {rule}, got one")
     model = task.model.build()
     widths = dense_widths(model)
     if max(widths) >= 2**16:
