@@ -11,8 +11,10 @@ import numpy as np
 
 from ofediq.codec import (
     HEADER_BYTES,
+    Bucketed,
     Coding,
     Grid,
+    Lattice,
     Quantized,
     Raw,
     Rotated,
@@ -85,6 +87,10 @@ SCHEMES: tuple[Scheme, ...] = (
     Rotated(bits=1),
     Rotated(bits=4, rotation="nearest", coding="packed", norm_bits=16),
     Grid(),
+    Bucketed(levels=7, bucket=16),
+    Bucketed(levels=2, bucket=3, norm="euclidean", coding="packed", norm_bits=16),
+    Lattice(bits=2),
+    Lattice(bits=4, lattice="scalar"),
     Rounded(bits=1),
     Rounded(bits=5),
     Signs(),

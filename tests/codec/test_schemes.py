@@ -16,7 +16,19 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ofediq import codec
-from ofediq.codec import Encoded, Grid, Quantized, Raw, Rotated, Scheme, Signs, Sparse, WireError
+from ofediq.codec import (
+    Bucketed,
+    Encoded,
+    Grid,
+    Lattice,
+    Quantized,
+    Raw,
+    Rotated,
+    Scheme,
+    Signs,
+    Sparse,
+    WireError,
+)
 from ofediq.codec.kit import largest
 from ofediq.errors import InputError
 from ofediq.randomness import Address
@@ -65,15 +77,21 @@ def test_what_is_too_small_to_be_sent_decodes_to_zeros_without_a_sign(scheme: Sc
 @pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_bits_are_those_of_the_payload(scheme: Scheme, kind: str) -> None:
+    if kind == "equal" and isinstance(scheme, Bucketed):
+        return  # one symbol throughout: its code ends in zeros, which are not sent
     for dim in (1, 5, 30, 400, 6000):
         if not suits(scheme, dim):
             continue
         updates = np.stack([vector(kind, dim, seed) for seed in range(3)])
         signal = np.float32(0.3) if scheme.signal else None
         _, bits, _, real = sent_and_received(scheme, updates, signal)
-        exact = "entropy" not in str(scheme) and not isinstance(scheme, Grid | Sparse | Rotated)
+        exact = "entropy" not in str(scheme) and not isinstance(scheme, Grid | Lattice | Sparse | Rotated)
         for told, counted in zip(bits.tolist(), real, strict=True):
-            assert abs(told - counted) <= (0 if exact else 24 + 0.01 * counted), (dim, told, counted)
+            slack = 0 if exact else 24 + 0.01 * counted
+            unsent = (
+                32 * scheme.shape(dim)[1] if isinstance(scheme, Bucketed) and not exact else 0
+            )  # norms of 0
+            assert -slack <= told - counted <= slack + unsent, (dim, told, counted)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=str)
@@ -84,7 +102,7 @@ def test_jax_gives_the_same(scheme: Scheme) -> None:
     apply = jax.jit(lambda updates, ids, signal: scheme.apply(updates, Address(3, 9, ids), signal))
     there, counted = apply(updates, IDS, signal)
     if isinstance(
-        scheme, Rotated
+        scheme, Lattice | Rotated
     ):  # the compiler fuses the rotation's products and sums, which rounds differently
         np.testing.assert_allclose(there, sent, rtol=1e-5, atol=1e-4 * np.abs(sent).max())
     else:

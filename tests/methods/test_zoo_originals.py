@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ofediq import methods, models, streams
+from ofediq.codec import Lattice, Rotated
+from ofediq.codec.kit import rotate_rows, rotate_rows_back
 from ofediq.methods.registry import make
+from ofediq.randomness import Address, Key, Purpose, uniform, words
 from ofediq.simulation import simulate
 from ofediq.streams import Dataset, Stream
 from tests.methods.test_zoo import MODEL, Vector, ends_at, gradient, patchy, stream, windows
@@ -168,3 +173,106 @@ def test_lasg_skips_where_laq_does_not() -> None:
     assert share["laq"] > 0.9
     assert share["lasg"] < 0.5
     assert runs["lasg"].loss.mean() < 1.2 * runs["fedogd"].loss.mean()
+
+
+# QSGD and UVeQFed --------------------------------------------------------------------------------------------------
+
+
+def received(text: str, update: Vector, messages: int = 1) -> tuple[Vector, Vector]:
+    """What the server decodes from many clients with the same update, and the bits of each."""
+    rows = np.tile(update.astype(np.float32), (messages, 1))
+    sent, bits = make(text).compress.apply(rows, Address(5, 1, np.arange(messages)))
+    return np.asarray(sent, np.float64), np.asarray(bits, np.float64)
+
+
+@pytest.mark.parametrize("norm", ["max", "euclidean"])
+def test_qsgd_rounds_each_bucket_to_its_levels(norm: str) -> None:
+    # 7 coordinates in buckets of at most 3: sizes 3, 2, 2. Each value is a multiple of norm / s next to the update,
+    # and the upper neighbour comes as often as the fraction says.
+    update = np.array([0.3, -1.0, 0.5, 2.0, -0.1, 0.0, 0.0])
+    sent, _ = received(f"qsgd(levels=4, bucket=3, norm={norm})", update, 20_000)
+    for first, last in ((0, 3), (3, 5), (5, 7)):
+        part = update[first:last]
+        size = np.abs(part).max() if norm == "max" else np.linalg.norm(part)
+        scaled = np.abs(part) * 4 / max(size, 1e-30)
+        steps = np.abs(sent[:, first:last]) * 4 / max(size, 1e-30)
+        np.testing.assert_allclose(steps, np.round(steps), atol=1e-4)
+        assert (np.abs(steps - scaled) < 1 + 1e-4).all()
+        np.testing.assert_allclose(steps.mean(0), scaled, atol=5 * 0.5 / np.sqrt(20_000))
+        assert (np.sign(sent[:, first:last]) * np.sign(part) >= 0).all()
+
+
+def test_qsgd_with_one_euclidean_bucket_is_the_papers_quantiser(stream: Stream) -> None:
+    text = "qsgd(levels=5, bucket=1000, norm=euclidean, coding=packed, rate=0.6, step_size=0.05)"
+    one, other = (
+        simulate(make(text), stream, MODEL),
+        simulate(methods.ofediq(0.6, 5, 1, 1, 0.05), stream, MODEL),
+    )
+    np.testing.assert_array_equal(one.params, other.params)
+    np.testing.assert_array_equal(one.bits_wire, other.bits_wire)
+
+
+def cell_distance(points: Vector) -> Vector:
+    """Squared distance of [n, 2] points to the hexagonal lattice: the least over all points around."""
+    near = [[i + 0.5 * (j % 2), j * np.sqrt(0.75)] for i in range(-4, 5) for j in range(-4, 5)]
+    shifted = points - np.floor(points[:, :1]) * [1, 0]  # by whole steps along a row, near the middle
+    return np.asarray(((shifted[:, None] - np.array(near)) ** 2).sum(-1).min(1))
+
+
+@pytest.mark.parametrize("lattice", ["scalar", "hexagonal"])
+def test_uveqfed_goes_to_the_nearest_point_after_the_dither(lattice: str) -> None:
+    update = np.random.default_rng(2).standard_normal(4)
+    sent, _ = received(f"uveqfed(bits=2, lattice={lattice})", update, 3000)
+    step = np.linalg.norm(update) / make(f"uveqfed(lattice={lattice})").compress.points_in_norm(4)  # type: ignore[attr-defined]  # a lattice
+    draws = uniform(
+        Key(*(part[:, None] for part in Address(5, 1, np.arange(3000)).key(Purpose.ROUND))), np.arange(4)
+    )
+    height = np.array([1, np.sqrt(0.75)] * 2) if lattice == "hexagonal" else np.ones(4)
+    dither = (draws - 0.5) * height
+    points = (
+        sent / step + dither
+    )  # what the server decodes, with the dither put back, is a point of the lattice ...
+    errors = (sent - update) / step
+    if lattice == "scalar":
+        np.testing.assert_allclose(points, np.round(points), atol=1e-4)
+        assert np.abs(errors).max() <= 0.5 + 1e-4
+    else:
+        for pair in (slice(0, 2), slice(2, 4)):
+            np.testing.assert_allclose(cell_distance(points[:, pair]), 0, atol=1e-6)
+            # ... and none is nearer: the error is as long as the distance of update + dither to the lattice
+            wanted = cell_distance(update[pair] / step + dither[:, pair])
+            np.testing.assert_allclose((errors[:, pair] ** 2).sum(1), wanted, atol=1e-4)
+    np.testing.assert_allclose(errors.mean(0), 0, atol=5 * 0.3 / np.sqrt(3000))  # unbiased
+    moment = 1 / 12 if lattice == "scalar" else 5 / 72
+    np.testing.assert_allclose((errors**2).mean(), moment, rtol=0.05)  # whatever the update is
+
+
+def test_uveqfed_after_a_rotation_is_the_dithered_rotated_quantiser() -> None:
+    update = np.random.default_rng(0).standard_normal((2, 700)).astype(np.float32)
+    address = Address(3, 8, np.arange(2))
+    key = address.key(Purpose.ROTATE)
+    bits = words(Key(key.first[:, None], key.second[:, None]), np.arange(700, dtype=np.uint32))[:, None]
+    turned = rotate_rows(update[:, None], bits)
+    lattice, rotated = Lattice(2, "scalar"), Rotated(2, coding="entropy")
+    symbols, _ = lattice.quantise(turned[:, 0], address)
+    # The norm of what is turned is that of the update up to rounding: a symbol in a thousand may be its neighbour.
+    assert (symbols != rotated.quantise(update, address)[0]).mean() < 0.002
+    back = rotate_rows_back(lattice.apply(turned[:, 0], address)[0][:, None], bits)[:, 0]
+    away = np.linalg.norm(back - rotated.apply(update, address)[0]) / np.linalg.norm(update)
+    assert away < 0.05
+
+
+def test_the_hexagonal_lattice_is_better_at_equal_bits() -> None:
+    update = np.random.default_rng(1).standard_normal(40_000)
+    sent, bits = zip(
+        *(received(f"uveqfed(bits=2, lattice={one})", update) for one in ("hexagonal", "scalar")), strict=True
+    )
+    errors = [float(((one - update) ** 2).mean()) for one in sent]
+    assert abs(bits[0][0] / bits[1][0] - 1) < 0.005
+    assert errors[0] < 0.97 * errors[1]
+
+
+def test_uveqfed_is_fedavg_with_messages_of_a_lattice(stream: Stream) -> None:
+    one = simulate(make("uveqfed(bits=4, period=3, step_size=0.02)"), stream, MODEL)
+    other = replace(make("fedavg(period=3, step_size=0.02)"), compress=make("uveqfed(bits=4)").compress)
+    np.testing.assert_array_equal(one.params, simulate(other, stream, MODEL).params)

@@ -28,8 +28,10 @@ from ofediq.codec.message import Message
 from ofediq.codec.quantizer import quantize, quantize_rotated
 from ofediq.codec.rotated import Rotation
 from ofediq.codec.schemes import (
+    Bucketed,
     Encoded,
     Grid,
+    Lattice,
     Quantized,
     Raw,
     Rotated,
@@ -46,9 +48,11 @@ __all__ = [
     "DEFAULT_MAX_DIM",
     "FRAME_BYTES",
     "HEADER_BYTES",
+    "Bucketed",
     "Coding",
     "Encoded",
     "Grid",
+    "Lattice",
     "Message",
     "Quantized",
     "Raw",

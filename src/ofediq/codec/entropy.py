@@ -86,19 +86,19 @@ def decode_entropy(
     return symbols, norms
 
 
-def push_symbols(stack: Stack, symbols: Symbols, levels: int) -> bytes:
-    """Push symbols from -s to s with the model that fits them best, and return that model's bytes."""
+def push_symbols(stack: Stack, symbols: Symbols, levels: int, first: bool = True) -> bytes:
+    """Push symbols from -s to s with the model that fits them best, and return its bytes; see `Stack.push`."""
     firsts, _ = magnitude_classes(levels)
     counts = np.add.reduceat(_magnitude_counts(symbols, levels), firsts)
     model = write_model(counts, levels)
     weights, _ = read_model(model, 0, levels)
-    stack.push(symbols, weights, -(weights.size // 2), first=True)
+    stack.push(symbols, weights, -(weights.size // 2), first=first)
     return model
 
 
-def pop_symbols(stack: Stack, count: int, weights: Ints) -> Symbols:
-    """The inverse of `push_symbols`, which came first, with the weights that `read_model` gives."""
-    return stack.pop(count, weights, -(weights.size // 2), last=True)
+def pop_symbols(stack: Stack, count: int, weights: Ints, last: bool = True) -> Symbols:
+    """The inverse of `push_symbols`, with the weights that `read_model` gives; `last` for what came first."""
+    return stack.pop(count, weights, -(weights.size // 2), last=last)
 
 
 def _magnitude_counts(symbols: Symbols, levels: int) -> Ints:

@@ -131,8 +131,8 @@ def pack_digits(digits: Digits, base: int) -> tuple[bytes, int]:
     r"""Digits from 0 to `base` - 1 as `digit_bytes` bytes and the tail.
 
     >>> pack_digits(np.array([3, 0, 2, 1, 1], np.uint64), base=4)
-    (b'\x85', 3)
-    >>> unpack_digits(b"\x85", 3, count=5, base=4)
+    (b'%', 3)
+    >>> unpack_digits(b"%", 3, count=5, base=4)
     array([3, 0, 2, 1, 1], dtype=uint64)
     """
     rounds = _rounds(digits.size, base)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,12 @@ from ofediq.randomness import Address, Key
 
 
 def block_symbols(
-    updates: Array, draws: Source, levels: int, blocks: int, short: Source | None = None
+    updates: Array,
+    draws: Source,
+    levels: int,
+    blocks: int,
+    short: Source | None = None,
+    norm: Callable[[Array], Array] = block_norms,
 ) -> tuple[Array, Array]:
     """Symbols [n, D] and norms [n, b] of the (s, b) quantiser for many updates [n, D], in NumPy or JAX.
 
@@ -29,6 +35,7 @@ def block_symbols(
         levels: s.
         blocks: b.
         short: draws for rounding norms to 16 bits; None leaves them as they are.
+        norm: the norm of each row as a column, nowhere below the row's largest size.
 
     >>> from ofediq.codec.draws import stream_draws
     >>> from ofediq.randomness import Purpose, stream_key
@@ -40,7 +47,7 @@ def block_symbols(
     if isinstance(updates, np.ndarray):  # in pieces that stay in the cache
         symbols, norms = np.empty(updates.shape, np.int32), np.empty((len(updates), blocks), np.float32)
         for run in runs:
-            run.column(norms)[...] = block_norms(run.rows(updates))
+            run.column(norms)[...] = norm(run.rows(updates))
         for tile in tiles(runs, max(1, TILE // len(updates))):
             rows = tile.rows(updates)
             drawn = draws(tile.start, tile.blocks * tile.size).reshape(rows.shape)
@@ -49,7 +56,7 @@ def block_symbols(
         parts = []
         for run in runs:
             rows = run.rows(updates)
-            column = block_norms(rows)
+            column = norm(rows)
             drawn = draws(run.start, run.blocks * run.size).reshape(rows.shape)
             signed = signed_symbols(rows, column, drawn, levels)
             parts.append((signed.reshape(len(updates), -1), column[..., 0]))

@@ -46,12 +46,13 @@ def class_bits(counts: Array, norms: Array, dim: int, levels: int, norm_bits: in
     return whole_bytes(bits, fixed_bytes(dim, levels, norms.shape[-1], norm_bits), (norms > 0).any(-1))
 
 
-def symbol_bits(counts: Array, levels: int) -> Array:
+def symbol_bits(counts: Array, levels: int, bottom: bool = True) -> Array:
     """Bits of the symbols and their model, from how often each class of magnitudes occurs in each message.
 
     Args:
         counts: [n, classes] float32, see `class_counts`.
         levels: s.
+        bottom: whether they lie at the bottom of their stack.
 
     >>> float(symbol_bits(np.array([[900.0, 100.0]], np.float32), levels=1)[0])  # 469, 100 signs, a table or a byte
     577...
@@ -59,7 +60,8 @@ def symbol_bits(counts: Array, levels: int) -> Array:
     xp = namespace(counts)
     table = _ideal_bits(counts, signed_widths(magnitude_classes(levels)[1])) + 8 * (1 + _span(counts, 0))
     known = (counts @ xp.asarray(book_bits(levels))).min(-1) + 8
-    return xp.minimum(table, known) + _START_BITS * (counts.sum(-1) > SHORT)
+    start = _START_BITS * (counts.sum(-1) > SHORT) if bottom else 0
+    return xp.minimum(table, known) + start
 
 
 def whole_bytes(bits: Array, fixed: Array, live: Array) -> Array:

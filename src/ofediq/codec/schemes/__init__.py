@@ -1,7 +1,9 @@
 """Ways to put an update on the wire; one file each. `Scheme` is what they have in common."""
 
 from ofediq.codec.schemes.blockwise import SymbolCoding
+from ofediq.codec.schemes.bucketed import Bucketed
 from ofediq.codec.schemes.grid import Grid
+from ofediq.codec.schemes.lattice import Lattice
 from ofediq.codec.schemes.quantized import Quantized
 from ofediq.codec.schemes.raw import Raw
 from ofediq.codec.schemes.rotated import Rotated
@@ -11,8 +13,10 @@ from ofediq.codec.schemes.signs import Signs
 from ofediq.codec.schemes.sparse import Sparse
 
 __all__ = [
+    "Bucketed",
     "Encoded",
     "Grid",
+    "Lattice",
     "Quantized",
     "Raw",
     "Rotated",
