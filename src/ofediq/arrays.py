@@ -15,6 +15,16 @@ import numpy as np
 Array: TypeAlias = Any
 """A NumPy or a JAX array: code that takes one returns the same kind."""
 
+FASTER: dict[str, Callable[..., Any]] = {}
+"""Compiled code, by name, for what JAX does slowly on a CPU; where it cannot serve it returns None."""
+
+
+def faster(name: str, array: Array, *rest: Any) -> Any:
+    """What the compiled `name` makes of a JAX array, or None: the caller then does it itself."""
+    if isinstance(array, np.ndarray) or name not in FASTER:
+        return None
+    return FASTER[name](array, *rest)
+
 
 def namespace(array: Array) -> ModuleType:
     """The library that `array` belongs to: `numpy` or `jax.numpy`.

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, faster, namespace
 
 MAX_ROTATED = 2**13
 """Coordinates in the largest rotated block. Its norm costs 32 / 2^13 bits per coordinate."""
@@ -84,6 +84,9 @@ def _hadamard(rows: Array) -> Array:
     """
     xp = namespace(rows)
     shape, size = rows.shape, rows.shape[-1]
+    found = faster("hadamard", rows)
+    if found is not None:
+        return found
     for _ in range(size.bit_length() - 1):
         low, high = rows[..., : size // 2], rows[..., size // 2 :]
         rows = xp.stack((low + high, low - high), axis=-1).reshape(shape)

@@ -36,6 +36,11 @@ class Participation(abc.ABC):
     signal: str | None = None
 
     @property
+    def proportional(self) -> tuple[float, float] | None:
+        """Spread and floor, if probabilities are those of `NormProportional`; None for any other rule."""
+        return None
+
+    @property
     def everyone(self) -> bool:
         """Whether every client always sends."""
         return False
@@ -157,6 +162,11 @@ class NormProportional(Participation):
     def __post_init__(self) -> None:
         require_positive("spread", self.spread)
         require_fraction("floor", self.floor)
+
+    @property
+    def proportional(self) -> tuple[float, float]:
+        """Spread and floor."""
+        return self.spread, self.floor
 
     def rates(self, clients: int) -> npt.NDArray[np.float32]:
         """The lowest possible rate: the real ones depend on the updates."""

@@ -40,6 +40,7 @@ class Model(abc.ABC):
         dim: D, the number of parameters.
         convex: whether the loss is convex in the parameters, as the regret theorems assume.
         chunk: how many clients one pass should hold at once; bounds the memory of the simulator.
+        evaluate_chunk: the same for `evaluate` alone, which keeps no gradients; None for `chunk`.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Model(abc.ABC):
     dim: int
     convex: bool = False
     chunk: int = 256
+    evaluate_chunk: int | None = None
 
     @abc.abstractmethod
     def initial(self, seed: int = 0) -> npt.NDArray[np.float32]:

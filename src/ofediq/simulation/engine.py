@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from ofediq.simulation.baselines import central, first_learnt, separate
 from ofediq.simulation.blocks import Block, Records, Runner, first_carry, loop_block, scan_block
 from ofediq.simulation.interrupt import deferred_interrupt
 from ofediq.simulation.mesh import place, shares
-from ofediq.simulation.native import native_sums
+from ofediq.simulation.native import native_model, native_sums
 from ofediq.simulation.result import Result
 from ofediq.simulation.window import Feed, Pool, Setting
 from ofediq.streams import Stream
@@ -142,11 +142,10 @@ class _Run:
         if params.shape != (model.dim,) or not np.isfinite(params).all():
             raise InputError(f"`initial` must be {model.dim} finite numbers, got shape {list(params.shape)}")
         computes, layers = _computing(model, stream.x.shape[1:])
-        setting = Setting(method, computes, stream.clients, mesh)
+        setting, run_block, engine = _runner(Setting(method, computes, stream.clients, mesh), layers)
         padded = -(-stream.clients // shares(mesh)) * shares(mesh)
         pool = place(Pool(stream.x, stream.y), mesh)  # type: ignore[arg-type]  # NumPy in, JAX out
         feed = Feed(pool, place(np.arange(padded, dtype=np.int32), mesh, 0), np.uint32(seed))
-        run_block, engine = _runner(setting, layers)
         carry: Any
         if method.topology == "federated":
             _check_memory(method, params, padded, mesh)
@@ -253,15 +252,20 @@ def _computing(model: Model, shape: tuple[int, ...]) -> tuple[Model, str]:
     return found, "" if found is model else f"{model.name!r} as {spelled(found.layers)}"
 
 
-def _runner(setting: Setting, layers: str) -> tuple[Runner, str]:
-    """What runs a block of windows, and why: compiled kernels where they know the method, JAX everywhere else."""
+def _runner(setting: Setting, layers: str) -> tuple[Setting, Runner, str]:
+    """What runs a block of windows, and why: compiled kernels alone, JAX with kernels for the model, or JAX alone."""
     topology = setting.method.topology
     if topology != "federated":
-        return (central if topology == "central" else separate), "JAX: a reference without a federation"
+        runner = central if topology == "central" else separate
+        return setting, runner, "JAX: a reference without a federation"
     sums_of = native_sums(setting)
-    if isinstance(sums_of, str):
-        return scan_block, f"JAX: {'; '.join(filter(None, (sums_of, layers)))}"
-    return loop_block(sums_of), ": ".join(filter(None, ("compiled kernels", layers)))
+    if not isinstance(sums_of, str):
+        return setting, loop_block(sums_of), ": ".join(filter(None, ("compiled kernels", layers)))
+    model = native_model(setting)
+    reasons = "; ".join(filter(None, (sums_of, layers)))
+    if isinstance(model, str):
+        return setting, scan_block, f"JAX: {reasons}"
+    return replace(setting, model=model), scan_block, f"compiled kernels in JAX: {reasons}"
 
 
 def _check_method(method: Method, model: Model, clients: int, mesh: Mesh | None) -> None:

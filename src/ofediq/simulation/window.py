@@ -132,7 +132,7 @@ def _sum_everything(setting: Setting, down: Down, feed: Feed, slot: Slot) -> Sum
 
 def _evaluate(model: Model, params: jax.Array, pool: Pool, order: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Sums of losses and errors at each step of the window, [L] each, all with the common model."""
-    rows = in_chunks(order, model.chunk)
+    rows = in_chunks(order, model.evaluate_chunk or model.chunk)
 
     def one(chunk: jax.Array) -> tuple[jax.Array, jax.Array]:
         present = (chunk >= 0).astype(jnp.float32)
@@ -154,7 +154,8 @@ def _offers(
     def one(chunk: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
         order, who = chunk
         present = (order >= 0).astype(jnp.float32)
-        losses, errors = jax.vmap(lambda some: model.evaluate(down.model, *feed.pool.take(some)))(order)
+        flat = model.evaluate(down.model, *feed.pool.take(order.reshape(-1)))
+        losses, errors = (part.reshape(order.shape) for part in flat)
         remembered = _take(memory, who)
         known = down._replace(address=Address(feed.seed, slot.step, feed.ids[who]))
         window = _walk(setting, known, remembered, feed.pool, order)[0]
@@ -179,7 +180,9 @@ def _run(
     """The clients in `runs`, chunk after chunk: their messages added up, their memories settled."""
     method, model, steps = setting.method, setting.model, slot.order.shape[0]
     size = _chunk_of(setting, slot.order.shape[1])
-    queue = jnp.argsort(~runs, stable=True)  # those first, in the order of their numbers
+    sending = runs if drawn is None else drawn[0]
+    # Who sends comes first, then who only learns, each in the order of their numbers.
+    queue = jnp.argsort(jnp.where(runs, jnp.where(sending, 0, 1), 2), stable=True)
     queue = jnp.concatenate([queue, jnp.zeros(size, queue.dtype)])
     count = runs.sum()
     names = method.client.sends(model.dim)
@@ -198,7 +201,12 @@ def _run(
         those = None if drawn is None else (drawn[0][who], drawn[1][who])
         decision = rounds.decide(method, window, known, remembered, here, setting.clients, those)
         sends = decision.sends & slot.transmit
-        decoded, bits = rounds.transmit(method, decision.wanted, known, here)
+        decoded, bits = jax.lax.cond(  # whoever only learns has nothing to compress
+            sends.any(),
+            lambda wanted: rounds.transmit(method, wanted, known, here),
+            lambda wanted: (wanted, jnp.zeros(size, jnp.float32)),
+            dict(decision.wanted),
+        )
         if jax.tree.leaves(memory):
             outcome = Outcome(decision.wanted, decoded, sends)
             settled = rounds.settle(method, remembered, window, outcome, known)

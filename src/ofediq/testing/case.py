@@ -12,7 +12,6 @@ import numpy.typing as npt
 from ofediq.errors import InputError
 from ofediq.methods import Method
 from ofediq.methods.loudness import pack
-from ofediq.methods.participation import NormProportional
 from ofediq.methods.steered_rule import Steered, Still
 from ofediq.models import Model, softmax
 from ofediq.randomness import Address
@@ -100,12 +99,13 @@ class Case:
         two would drift apart.
         """
         method = replace(self.method, period=min(self.method.period, LONGEST))
-        if not isinstance(method.server, Steered) or not isinstance(method.participation, NormProportional):
+        proportional = method.participation.proportional
+        if not isinstance(method.server, Steered) or proportional is None:
             return method
         x, y, _ = self.stream.step(int(np.argmax(self.stream.present.sum(1))))
         start = np.asarray(method.server.start(self.model.initial(self.seed)))
         norms = np.linalg.norm(np.asarray(self.model.client_gradients(start, x, y)), axis=1)
-        first = float(2 * np.median(norms) / method.participation.spread)  # about half of the clients send
+        first = float(2 * np.median(norms) / proportional[0])  # about half of the clients send
         return replace(method, server=replace(method.server, budget=Still(max(first, 1e-6))))
 
     @cached_property

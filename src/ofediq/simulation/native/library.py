@@ -21,6 +21,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+import jax
+
 from ofediq.errors import OFedIQError
 from ofediq.storage import save_bytes
 from ofediq.streams.locate import cache_directory
@@ -30,6 +32,7 @@ SWITCH = "OFEDIQ_NATIVE"
 
 _SOURCES = Path(__file__).parent / "kernels"
 _MAIN = "window.c"
+_HEADER = "xla/ffi/api/c_api.h"  # of the installed JAX, into whose programs the kernels are called
 # No -ffast-math: linking with it turns on flush-to-zero for the whole process. No contraction: the quantiser must
 # round as NumPy does; the kernels ask for multiply-adds by name.
 _FLAGS = (
@@ -169,7 +172,8 @@ def _own_directory() -> Path:
 def _compile(compiler: tuple[str, ...], output: Path) -> Path:
     message = ""
     for target in _TARGETS:
-        command = [*compiler, *_FLAGS, *target, "-o", str(output), str(_SOURCES / _MAIN), "-pthread", "-lm"]
+        sources = [f"-I{jax.ffi.include_dir()}", str(_SOURCES / _MAIN)]
+        command = [*compiler, *_FLAGS, *target, "-o", str(output), *sources, "-pthread", "-lm"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
@@ -185,6 +189,7 @@ def _fingerprint() -> str:
     digest = hashlib.blake2b(digest_size=12)
     for source in sorted(_SOURCES.iterdir()):
         digest.update(source.name.encode() + source.read_bytes())
+    digest.update((Path(jax.ffi.include_dir()) / _HEADER).read_bytes())
     digest.update(repr((_FLAGS, _TARGETS, _processor())).encode())
     return digest.hexdigest()
 

@@ -13,11 +13,11 @@ from ofediq.methods import Method
 from ofediq.methods.client import Down, Hold, Ogd
 from ofediq.methods.compress import Grid, Identity, Quantize
 from ofediq.methods.mirror import Euclidean
-from ofediq.methods.participation import NormProportional
 from ofediq.models import Model
 from ofediq.models.stack import Network
 from ofediq.randomness import Address, Purpose, uniform
 from ofediq.simulation.native import library
+from ofediq.simulation.native.compiled import Compiled
 from ofediq.simulation.native.window import Kernels, Rules, Steered, load, supports
 from ofediq.simulation.window import Feed, Setting, Slot, Sums
 
@@ -41,13 +41,21 @@ def native_sums(setting: Setting) -> NativeSums | str:
     model = setting.model
     if setting.method.sums_gradients and isinstance(model, Network) and not model.convolves:
         return "one matrix product per layer is fastest"
-    return _obstacle(setting.model, setting.mesh) or NativeSums(rules)
+    if setting.mesh is not None:
+        return "sums of a mesh meet in JAX"
+    return _obstacle(setting.model) or NativeSums(rules)
 
 
-def _obstacle(model: Model, mesh: Any) -> str:
+def native_model(setting: Setting) -> Compiled | str:
+    """The model by kernels inside JAX's programs, for any method; or the reason why that is not possible."""
+    model = setting.model
+    if setting.method.sums_gradients and isinstance(model, Network) and not model.convolves:
+        return "one matrix product per layer is fastest"
+    return _obstacle(model) or Compiled.of(cast(Network, model))
+
+
+def _obstacle(model: Model) -> str:
     """Why the kernels cannot run `model` here, or are not worth it; empty if they can and are."""
-    if mesh is not None:
-        return "kernels run without a mesh"
     if jax.default_backend() != "cpu":
         return f"kernels run on a CPU, not on a {jax.default_backend()}"
     reason = supports(model)
@@ -73,8 +81,7 @@ def _rules(method: Method) -> Rules | str:
         return f"kernels do not know the client rule {type(client).__name__}"
     if not method.combine.adds:
         return "kernels add messages up"
-    proportional = type(rule) is NormProportional
-    if type(compress) is Grid and proportional:
+    if type(compress) is Grid and rule.proportional is not None:
         return rules
     if not rule.foreseeable:
         return f"kernels do not know {compress!r} with {type(rule).__name__}"
@@ -103,9 +110,9 @@ class NativeSums:
         sends = np.logical_or.reduce(order >= 0) & bool(slot.transmit)
         rule, round_ = method.participation, None
         rates = np.ones(order.shape[1], np.float32)
-        if isinstance(rule, NormProportional):
+        if rule.proportional is not None:
             draws = np.asarray(uniform(address.key(Purpose.PARTICIPATE), np.zeros(1, np.uint32)))
-            round_ = Steered.round(down.scalars["grid_step"], rule.spread, rule.floor, draws)
+            round_ = Steered.round(down.scalars["grid_step"], *rule.proportional, draws)
         elif not rule.everyone:
             drawn, rates = (np.asarray(part) for part in rule.draw(address, setting.clients))
             sends &= drawn

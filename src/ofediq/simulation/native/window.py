@@ -167,9 +167,9 @@ class Kernels:
         reason = supports(self.model)
         if reason is not None:
             raise InputError(f"`model` must be one that the compiled kernels know: {reason}")
-        self._stages = _stages(self.model)
+        self._stages = network_numbers(self.model)
         self._spec = _Model(_at(self._stages), None, len(self._stages), regression, self.model.l2)
-        self._places = _places(self._library, self._spec, self.model)
+        self._places = network_places(self.model)
         if self._places is not None:
             self._spec.places = self._places.ctypes.data
         self._scratch, self._room = np.empty(0, np.float32), (0, 0)
@@ -318,7 +318,7 @@ def thread_count() -> int:
     return min(cores, _MOST_THREADS)
 
 
-def _stages(model: Network) -> npt.NDArray[np.int32]:
+def network_numbers(model: Network) -> npt.NDArray[np.int32]:
     """The stages in C's numbers, [stages, 10]."""
     rows = []
     for stage in model.stages:
@@ -329,7 +329,7 @@ def _stages(model: Network) -> npt.NDArray[np.int32]:
     return np.array(rows, np.int32)
 
 
-def _places(lib: ctypes.CDLL, spec: _Model, model: Network) -> npt.NDArray[np.int32] | None:
+def network_places(model: Network) -> npt.NDArray[np.int32] | None:
     """Where each parameter of the flat vector lies in the kernels' order, if not layer by layer.
 
     Found by sending the numbers from 1 on through the kernels, which copy their bits; 0 is padding.
@@ -337,6 +337,8 @@ def _places(lib: ctypes.CDLL, spec: _Model, model: Network) -> npt.NDArray[np.in
     order = model.flat_order()
     if order is None:
         return None
+    lib, stages = load(), network_numbers(model)
+    spec = _Model(_at(stages), None, len(stages), False, 0.0)
     lib.inner_floats.restype = c_int64
     inner = np.zeros(lib.inner_floats(ctypes.byref(spec)) + _ROOM, np.int32)
     numbers = np.arange(1, model.dim + 1, dtype=np.int32)

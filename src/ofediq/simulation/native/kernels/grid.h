@@ -4,7 +4,7 @@
 
 #include "quantizer.h"
 
-enum { GRID_LEVELS = 1 << 15, CLASSES = 113 }; /* codec: MAX_LEVELS, and classes of magnitudes up to it */
+enum { GRID_LEVELS = 1 << 15, CLASSES = 113, TALLIES = 4 }; /* codec: MAX_LEVELS, and classes of magnitudes up to it */
 
 struct steering {
     int32_t on;
@@ -87,8 +87,60 @@ INLINE float largest(const float *update, int64_t dim) {
     return most;
 }
 
-/* total += what the server decodes from `update`, which is zero past its end, on the grid; counts its symbols. Whether it has a grid of its own is returned. An
- * update beyond the largest symbol gets a coarser grid of its own, as in codec/schemes/grid.py. */
+/* How often each class of magnitudes occurs; neighbours are counted in turn, so that none waits for the one before. */
+struct tallies {
+    int32_t classes[TALLIES][CLASSES];
+    int64_t zeros;
+};
+
+INLINE void tally(struct tallies *t, ivec sizes, int lanes) {
+    sizes &= ~(sizes >> 31); /* a diverged run can hand us anything */
+    int32_t most = largest_lane(sizes), each[LANES];
+    if (!most) { /* most are, on a coarse grid */
+        t->zeros += lanes;
+        return;
+    }
+    store_codes(each, sizes);
+    if (most >= 32)
+        for (int lane = 0; lane < LANES; lane++) each[lane] = class_of(each[lane]);
+    if (lanes == LANES)
+        UNROLL for (int lane = 0; lane < LANES; lane++) t->classes[lane % TALLIES][each[lane]]++;
+    else
+        for (int lane = 0; lane < lanes; lane++) t->classes[0][each[lane]]++;
+}
+
+INLINE void add_tallies(const struct tallies *t, int32_t *counts, int classes) {
+    counts[0] += (int32_t)t->zeros;
+    for (int n = 0; n < TALLIES; n++)
+        for (int class = 0; class < CLASSES; class++)
+            counts[class < classes ? class : classes - 1] += t->classes[n][class];
+}
+
+struct counting { /* a job: codec/sizes.py, class_counts */
+    const int32_t *symbols; /* [rows][dim] */
+    int64_t dim;
+    int classes;
+    int32_t *counts;        /* [rows][classes] */
+};
+
+static void count_row(void *job, int worker, int row) {
+    (void)worker;
+    const struct counting *c = job;
+    const int32_t *symbols = c->symbols + row * c->dim;
+    struct tallies tallies = {{{0}}, 0};
+    int64_t at = 0;
+    for (; at + LANES <= c->dim; at += LANES) {
+        ivec value = load_codes(symbols + at), sign = value >> 31;
+        tally(&tallies, (value ^ sign) - sign, LANES);
+    }
+    for (; at < c->dim; at++) tallies.classes[0][class_of(symbols[at])]++;
+    memset(c->counts + (size_t)row * c->classes, 0, c->classes * sizeof(int32_t));
+    add_tallies(&tallies, c->counts + (size_t)row * c->classes, c->classes);
+}
+
+/* total += what the server decodes from `update`, which is zero past its end, on the grid; counts its symbols. Whether
+ * it has a grid of its own is returned: an update beyond the largest symbol gets a coarser one, as in
+ * codec/schemes/grid.py. */
 static int add_on_grid(float common, float step, const float *update, int64_t dim, const uint32_t key[2],
                        float *total, int32_t *counts) {
     float norm = (float)GRID_LEVELS * step, most = largest(update, dim);
@@ -99,13 +151,13 @@ static int add_on_grid(float common, float step, const float *update, int64_t di
     vec unit = spread(norm * (float)(1.0 / GRID_LEVELS)), levels = spread((float)GRID_LEVELS);
     uvec index;
     for (uint32_t lane = 0; lane < LANES; lane++) index[lane] = lane;
+    struct tallies tallies = {{{0}}, 0};
     for (int64_t i = 0; i < dim; i += LANES, index += LANES) {
         struct rounded r = round_vector(update + i, index, key, levels, scale);
         store(total + i, load(total + i) + decoded(r, unit));
-        ivec size = __builtin_convertvector(r.size, ivec);
-        int lanes = dim - i < LANES ? (int)(dim - i) : LANES;
-        for (int lane = 0; lane < lanes; lane++) counts[class_of(size[lane])]++;
+        tally(&tallies, __builtin_convertvector(r.size, ivec), dim - i < LANES ? (int)(dim - i) : LANES);
     }
+    add_tallies(&tallies, counts, CLASSES);
     return norm > (float)GRID_LEVELS * common;
 }
 

@@ -123,17 +123,17 @@ API int64_t window_bytes(void) { return sizeof(struct window); }
 API int32_t slots_of(int32_t clients) { return slot_count(clients); }
 
 /* Loss and error of one sample, and the derivatives by the outputs times `factor`. */
-static void head(const struct window *w, int outputs, const struct item *item, int32_t row, float factor,
-                 double *loss, double *error) {
+static void head(const struct model *model, int outputs, const struct item *item, const void *targets, int64_t row,
+                 float factor, double *loss, double *error) {
     const float *out = item->outputs;
     float *deltas = item->deltas;
-    if (w->model.regression) {
-        float residual = out[0] - ((const float *)w->targets)[row];
+    if (model->regression) {
+        float residual = out[0] - ((const float *)targets)[row];
         *loss = *error = residual * residual;
         deltas[0] = 2 * residual * factor;
         return;
     }
-    int32_t target = ((const int32_t *)w->targets)[row];
+    int32_t target = ((const int32_t *)targets)[row];
     int best = 0;
     for (int c = 1; c < outputs; c++)
         if (out[c] > out[best]) best = c;
@@ -166,7 +166,7 @@ static void move(const struct shared *s, struct worker *t, struct item *item, co
     if (t->moved) {
         pack(n, t->own, t->packed);
         forward(n, t->own, t->packed, item, 1);
-        head(w, n->outputs, item, sight->row, 1, &loss, &error);
+        head(&w->model, n->outputs, item, w->targets, sight->row, 1, &loss, &error);
     }
     memset(t->gradient, 0, n->inner * sizeof(float));
     backward(n, at, item, 1, t->gradient);
@@ -251,7 +251,7 @@ static float watch(const struct shared *s, struct worker *t, const struct sight 
     for (int i = 0; i < count; i++) {
         double loss, error;
         float factor = t->items[i].learns && !moves(w) ? 1 / w->rates[sights[i].client] : 1;
-        head(w, n->outputs, t->items + i, sights[i].row, factor, &loss, &error);
+        head(&w->model, n->outputs, t->items + i, w->targets, sights[i].row, factor, &loss, &error);
         losses[sights[i].step] += loss;
         errors[sights[i].step] += error;
         if (!t->items[i].learns) continue;
@@ -357,3 +357,6 @@ API void quantize_add(const float *update, int64_t dim, int32_t levels, int64_t 
     round_key(seed, step, client, key);
     add_quantized(&quantizer, update, key, scales, units, total);
 }
+
+#include "samples.h"
+#include "xla.h"

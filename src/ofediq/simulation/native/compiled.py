@@ -1,0 +1,173 @@
+"""A network whose losses and gradients are computed by compiled kernels, inside JAX's programs.
+
+Everything else of a window stays as it is: so any client rule, compressor, participation or memory, on any mesh,
+runs on kernels, also those that nobody here has heard of.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from ofediq.arrays import FASTER, Array
+from ofediq.models import Model, Network
+from ofediq.simulation.native.library import UnavailableError
+from ofediq.simulation.native.window import load, network_numbers, network_places, thread_count
+
+_EVALUATED = 2**12  # samples that are evaluated at once
+
+
+@functools.cache
+def _targets(library: Any) -> dict[str, str]:
+    """The names in XLA of what the library offers; the file's name is part of them, so that none is taken twice."""
+    stem, names = Path(library._name).stem, {}
+    for function in ("samples_in_xla", "largest_in_xla", "hadamard_in_xla", "counts_in_xla"):
+        names[function] = f"{function}_{stem}"
+        capsule = jax.ffi.pycapsule(getattr(library, function))
+        jax.ffi.register_ffi_target(names[function], capsule, platform="cpu")
+    return names
+
+
+def _by_kernel(function: str, rows: Array, made: jax.ShapeDtypeStruct) -> Array | None:
+    """The kernel `function` of `rows`; None where there are no kernels."""
+    if jax.default_backend() != "cpu":
+        return None
+    try:
+        target = _targets(load())[function]
+    except UnavailableError:
+        return None
+    call = jax.ffi.ffi_call(target, made, vmap_method="sequential")
+    return call(rows, jnp.full(1, thread_count(), np.int32))
+
+
+def largest(updates: Array, count: int) -> Array | None:
+    """`codec.schemes.sparse.largest`."""
+    made = jax.ShapeDtypeStruct((updates.shape[0], count), np.int32)
+    return _by_kernel("largest_in_xla", updates.astype(np.float32), made)
+
+
+def hadamard(rows: Array) -> Array | None:
+    """The transform of `codec.rotation`, along the last axis."""
+    flat = rows.astype(np.float32).reshape(-1, rows.shape[-1])
+    made = _by_kernel("hadamard_in_xla", flat, jax.ShapeDtypeStruct(flat.shape, np.float32))
+    return None if made is None else made.reshape(rows.shape)
+
+
+def counts(symbols: Array, classes: int) -> Array | None:
+    """`codec.sizes.class_counts`."""
+    made = jax.ShapeDtypeStruct((symbols.shape[0], classes), np.int32)
+    return _by_kernel("counts_in_xla", symbols.astype(np.int32), made)
+
+
+FASTER.update(largest=largest, hadamard=hadamard, counts=counts)
+
+
+@dataclass(frozen=True)
+class Compiled(Model):
+    """What `network` computes, by kernels where JAX asks.
+
+    Attributes:
+        network: a network that `window.supports` accepts.
+        threads: how many; the result does not depend on it.
+    """
+
+    network: Network
+    threads: int
+
+    @classmethod
+    def of(cls, network: Network) -> Compiled:
+        """With as many threads as this process may use. Raises `UnavailableError` without a library."""
+        load()
+        return cls(network, thread_count())
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything that is not computed here is the network's."""
+        if name == "network":
+            raise AttributeError(name)
+        return getattr(self.network, name)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]  # the network's
+        """The network's."""
+        return self.network.name
+
+    @property
+    def convex(self) -> bool:  # type: ignore[override]  # the network's
+        """The network's."""
+        return self.network.convex
+
+    @property
+    def chunk(self) -> int:  # type: ignore[override]  # the network's
+        """The network's."""
+        return self.network.chunk
+
+    @property
+    def evaluate_chunk(self) -> int:  # type: ignore[override]  # derived here
+        """Nothing is kept of a sample but two numbers."""
+        return _EVALUATED
+
+    def initial(self, seed: int = 0) -> npt.NDArray[np.float32]:
+        """The network's."""
+        return self.network.initial(seed)
+
+    def predict(self, params: Array, xs: Array) -> Array:
+        """The network's."""
+        return self.network.predict(params, xs)
+
+    def evaluate_mixture(
+        self, experts: tuple[tuple[Array, Array], ...], xs: Array, ys: Array
+    ) -> tuple[Array, Array]:
+        """The network's."""
+        return self.network.evaluate_mixture(experts, xs, ys)
+
+    def evaluate(self, params: Array, xs: Array, ys: Array) -> tuple[Array, Array]:
+        """Losses and errors of each sample."""
+        losses, errors, _ = self._call(params, xs, ys, jnp.zeros(0), (0,))
+        return losses + self.network._penalty(params), errors
+
+    def client_gradients(self, params: Array, xs: Array, ys: Array) -> Array:
+        """One gradient per sample."""
+        return self._call(params, xs, ys, jnp.zeros(0), (len(xs), self.network.dim))[2]
+
+    def batch_gradient(
+        self, params: Array, xs: Array, ys: Array, weights: Array
+    ) -> tuple[Array, Array, Array]:
+        """Losses, errors and the weighted sum of the gradients; of dense layers alone by matrix products."""
+        if not self.network.convolves:
+            return self.network.batch_gradient(params, xs, ys, weights)
+        losses, errors, gradient = self._call(params, xs, ys, weights, (self.network.dim,))
+        return losses + self.network._penalty(params), errors, gradient
+
+    def _call(
+        self, params: Array, xs: Array, ys: Array, weights: Array, shape: tuple[int, ...]
+    ) -> tuple[Array, Array, Array]:
+        """Losses, errors, and gradients of this `shape`."""
+        adds = len(shape) == 1 and shape != (0,)
+        network, task = self.network, np.float32 if self.network.task == "regression" else np.int32
+        penalty = np.float32(network.l2).view(np.int32)
+        head = np.array([task is np.float32, self.threads, penalty, adds], np.int32)
+        numbers = np.concatenate([head, network_numbers(network).reshape(-1)])
+        samples = network.images(xs) if network.channels_first else xs
+        each = jax.ShapeDtypeStruct((len(xs),), np.float32)
+        call = jax.ffi.ffi_call(
+            _targets(load())["samples_in_xla"],
+            (each, each, jax.ShapeDtypeStruct(shape, np.float32)),
+            vmap_method="sequential",
+        )
+        places = network_places(network)
+        losses, errors, gradients = call(
+            jnp.asarray(numbers),
+            jnp.asarray(np.zeros(0, np.int32) if places is None else places),
+            params,
+            samples,
+            ys.astype(task),
+            weights,
+        )
+        return losses, errors, gradients
