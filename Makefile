@@ -9,7 +9,7 @@ endif
 
 BENCH ?= peers
 
-.PHONY: help setup run test check format bench docs clean
+.PHONY: help setup run test check format bench device docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -47,6 +47,9 @@ format: .venv/.dev ## write the code in the project's format
 
 bench: .venv/.dev ## measure against peers, each in its own .bench/ environment; BENCH="peers --quick": a minute
 	$(BIN)/python -m benchmarks $(BENCH)
+
+device: .venv/.dev ## what the C client takes on a Cortex-M4; needs arm-none-eabi-gcc and qemu-system-arm
+	$(BIN)/python -m benchmarks device
 
 docs: .venv/.dev ## the documentation site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

@@ -4,6 +4,9 @@ Needs Debian's gcc-arm-none-eabi, libnewlib-arm-none-eabi and qemu-system-arm. C
 with all that it draws from the compiler's and the C library's arithmetic; memory is one client; stack is the sum
 of the eight largest frames, as the compiler reports them: no call is deeper. Instructions (-O2) are no cycles: qemu
 does not know the pipeline, wait states of the flash or divisions of many cycles.
+
+Before that: how often a Python client with the built-in model, whose products round as NumPy's library likes, says
+the same bytes as the C client. With `ofediq.device.DeviceModel` it is always, as the tests hold.
 """
 
 from __future__ import annotations
@@ -13,11 +16,13 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tests.device.replay import ARM, BOARD, CORTEX_M4, SOURCES, on_board
+import numpy as np
+from tests.device.replay import ARM, BOARD, CORTEX_M4, SOURCES, broadcasts, compiled, on_board, play, run
 
 from ofediq.device import header
 from ofediq.federation.protocol.task import ModelSpec, Task
 from ofediq.methods import Method, fedogd, ofedgrid, ofediq
+from ofediq.methods.loudness import pack
 
 DIGITS = ModelSpec("softmax", (8, 8), "classification", 10)
 ROOM = ModelSpec("mlp", (14,), "classification", 4, (64, 64))
@@ -39,6 +44,12 @@ LIMIT = 64 * 1024
 
 def main() -> None:
     """Print a table, a row for each configuration."""
+    if shutil.which("cc") is not None:
+        for name in ("OFedGrid, softmax", "OFedIQ, softmax, packed"):
+            same, sent = _same_messages(*CONFIGURATIONS[name])
+            print(
+                f"{name}: {same} of {sent} messages have the bytes of a Python client with the built-in model"
+            )
     if shutil.which(ARM) is None or shutil.which("qemu-system-arm") is None:
         print(f"skipped: it needs {ARM} and qemu-system-arm")
         return
@@ -54,6 +65,18 @@ def main() -> None:
         numbers += [counted.get(key, 0) for key in ("model", "learn", "learn_and_send", "bytes")]
         print(f"{name:27s}" + "".join(f"{number:13,d}" for number in numbers), flush=True)
         assert task.dim > 650 or together < LIMIT, f"{name}: {together} bytes are more than 64 kB"
+
+
+def _same_messages(method: Method, spec: ModelSpec) -> tuple[int, int]:
+    """Messages of the C client that a Python client with the built-in model says too, of how many."""
+    task, signal = Task.of(method, spec, seed=0), float(pack(0.5)) if method.server.scalars else None
+    records, said, _ = play(
+        (task, task), broadcasts(task, 300, 7, signal, np.random.default_rng(0)), number=3
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        made = [answer.content for answer in run(compiled(task, Path(folder)), records)]
+    spoken = [pair for pair in zip(made, said, strict=True) if pair[0]]
+    return sum(one == other for one, other in spoken), len(spoken)
 
 
 def _compile(task: Task, folder: Path, *arguments: str) -> None:

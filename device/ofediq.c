@@ -70,11 +70,12 @@ static float read_float(const uint8_t *data) { return float_of((uint32_t)read_by
 #if OFEDIQ_SCHEME != OFEDIQ_RAW || OFEDIQ_DELTA
 static unsigned bit_length(uint64_t value) {
   unsigned bits = 0;
-  while (value) {
-    bits++;
-    value >>= 1;
-  }
-  return bits;
+  for (unsigned half = 32; half; half /= 2)
+    if (value >> half) {
+      value >>= half;
+      bits += half;
+    }
+  return bits + (value != 0);
 }
 #endif
 
@@ -466,6 +467,8 @@ static uint32_t whole_log2(uint64_t number) {
   return (octave << 16) + knots[piece] + ((next - knots[piece]) * rest >> 10);
 }
 
+static uint32_t log2_density(uint32_t code) { return (code / 8 << 16) + whole_log2(8 + code % 8); }
+
 static uint32_t symbols_in(uint32_t one, uint32_t levels) {
   return one ? 2 * (class_last(one, levels) - class_first(one) + 1) : 1;
 }
@@ -769,7 +772,7 @@ static uint32_t write_model(ofediq_client *client, uint32_t levels, uint8_t *out
     uint64_t bits = 0;
     for (uint32_t one = 0; one < used; one++)
       if (counts[one])
-        bits += (uint64_t)counts[one] * (client->book[entry] - whole_log2(density(book_code(entry, one, levels))));
+        bits += (uint64_t)counts[one] * (client->book[entry] - log2_density(book_code(entry, one, levels)));
     if (best == 120 || bits < least) {
       best = entry;
       least = bits;

@@ -92,7 +92,8 @@ def play(
     """Records of `rounds` (a broadcast and samples, None for none), and what the Python client says to each."""
     announced, pinned = tasks
     assert announced.model is not None
-    learner = Learner("f", "c", model=DeviceModel(announced.model.build()))
+    given = DeviceModel(announced.model.build()) if pinned.model is None else None
+    learner = Learner("f", "c", model=given)
     welcome = write_json(number=number)
     learner.receive("task", pinned.encode())
     learner.receive("welcome", welcome)
