@@ -42,6 +42,7 @@ class Purpose(IntEnum):
     ROTATE = 4
     ORDER = 5
     DOWNLINK = 6
+    KERNEL = 16
 
 
 class Key(NamedTuple):

@@ -77,7 +77,10 @@ def test_sampling_so_rare_that_hardly_anyone_sends_is_said(preset: str) -> None:
             {"dataset": "synthetic", "scaling": "minmax"},
             "`scaling` must be auto or none for synthetic data, .*",
         ),
-        ({"model": "linear"}, "`model` must be softmax, mlp or cnn for a classification task, got 'linear'"),
+        (
+            {"model": "linear"},
+            "`model` must be softmax, mlp, cnn, random_features or lvq for a classification task, got 'linear'",
+        ),
         ({"partition": "column"}, "dataset 'digits' does not say which client a sample belongs to"),
         ({"data": "none.csv", "target": "y", "dataset": None}, "`path` must be a file, got 'none.csv'"),
     ],

@@ -11,6 +11,7 @@ from ofediq.errors import InputError
 from ofediq.methods import Terms
 from ofediq.methods.pieces import describe, restore
 from ofediq.methods.registry import entries, parse
+from ofediq.methods.round import formula_bits
 from ofediq.randomness import Address
 
 TERMS = Terms(budget=0.05, dim=650, clients=40, steps=100)
@@ -31,7 +32,7 @@ def test_a_budget_is_not_exceeded(name: str) -> None:
     made = entries()[name].make({}, TERMS)
     if not made.participation.foreseeable:
         pytest.skip("it keeps its budget on the way")
-    each = made.compress.formula_bits(TERMS.dim)
+    each = formula_bits(made, TERMS.dim)
     if each != each:  # no formula: the bits of a message are counted
         updates = np.random.default_rng(0).standard_normal((1, TERMS.dim)).astype(np.float32)
         each = float(made.compress.apply(updates, Address(0, 1, np.arange(1)))[1][0])

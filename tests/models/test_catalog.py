@@ -38,13 +38,28 @@ def test_settings_reach_the_model() -> None:
         (("conv 4 9x9, dense", (9, 9), "regression"), "`layers` must be words like .*, got 'conv 4 9x9'"),
         (
             ("softmax", (3,), "regression"),
-            "`model` must be linear or mlp for a regression task, got 'softmax'",
+            "`model` must be linear, mlp, random_features or per_feature for a regression task, got 'softmax'",
         ),
-        (("cnn", (28, 28), "regression"), "`model` must be linear or mlp for a regression task, got 'cnn'"),
+        (
+            ("cnn", (28, 28), "regression"),
+            "`model` must be linear, mlp, random_features or per_feature for a regression task, got 'cnn'",
+        ),
         (
             ("linear", (3,), "classification", 2),
-            "`model` must be softmax, mlp or cnn for a classification task",
+            "`model` must be softmax, mlp, cnn, random_features or lvq for a classification task",
         ),
+        (
+            ("random_features(speed=3)", (3,), "regression"),
+            "`model` must have kernels, pairs, seed in brackets",
+        ),
+        (
+            ("random_features(kernels=0)", (3,), "regression"),
+            "`kernels` must be an integer from 1 to 64, got 0",
+        ),
+        (("random_features(kernels=__import__('os'))", (3,), "regression"), "`kernels` must be an integer"),
+        (("mlp(hidden=3)", (3,), "regression"), "`model` must have no settings in brackets after mlp"),
+        (("lvq", (3,), "regression"), "`model` must be linear, mlp, random_features or per_feature"),
+        (("per_feature", (3,), "classification", 2), "`model` must be softmax, mlp, cnn"),
         (("softmax", (3,), "classification"), "`classes` must be at least 2 for classification, got None"),
         (("mlp", (3,), "classification", 1), "`classes` must be at least 2 for classification, got 1"),
         (("cnn", (784,), "classification", 10), r"`model` 'cnn' needs images \(height, width\)"),

@@ -116,6 +116,12 @@ BUILT_IN: dict[str, Callable[[], Case]] = {
     "softmax": lambda: case(models.softmax(FEATURES, CLASSES, l2=0.2)),
     "mlp-classifier": lambda: case(models.mlp_classifier(FEATURES, CLASSES, (5, 4), l2=0.1)),
     "mlp-regressor": lambda: case(models.mlp_regressor(FEATURES, (5,))),
+    "random-features": lambda: case(models.random_features(FEATURES, kernels=3, pairs=4, l2=0.1)),
+    "random-features-classifier": lambda: case(
+        models.random_features(FEATURES, kernels=(0.7, 3.0), pairs=4, task="classification", classes=CLASSES)
+    ),
+    "lvq": lambda: case(models.lvq(FEATURES, CLASSES, each=2)),
+    "per-feature": lambda: case(models.per_feature(FEATURES, (5, 4), l2=0.1)),
     "cnn": lambda: case(models.cnn(11, 10, CLASSES), (11, 10), spread=0.03),
     "network": lambda: case(
         models.network(

@@ -43,6 +43,8 @@ CASES = {
     "vrlsgd": methods.make("vrlsgd(period=4, step_size=0.1)"),
     "laq": methods.make("laq(step_size=0.1)"),
     "lasg": methods.make("lasg(period=2, step_size=0.1)"),
+    "emkofl": methods.make("emkofl(kernels=5, rate=0.6, step_size=0.1)"),
+    "pofmkl": methods.make("pofmkl(kernels=5, rate=0.6, step_size=0.1)"),
     "ogd": methods.ogd(0.1),
     "local": methods.local(0.1),
 }

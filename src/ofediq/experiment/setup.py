@@ -12,6 +12,7 @@ from ofediq.errors import InputError, require
 from ofediq.experiment import auto
 from ofediq.experiment.config import Config
 from ofediq.methods import Method, at_budget, server_rule, untuned, usual_budget, with_server
+from ofediq.methods.round import formula_bits
 from ofediq.models import Model, build
 from ofediq.streams import Dataset, Stream, load, load_file, partition, synthetic
 
@@ -120,7 +121,7 @@ def _concerns(method: Method, budget: float, model: Model, stream: Stream) -> li
 def _expected_share(method: Method, model: Model, clients: int) -> float:
     """Expected uplink bits by the formula, as a share of FedOGD's."""
     rate = float(method.participation.rates(clients).astype(float).mean())
-    return rate / method.period * method.compress.formula_bits(model.dim) / (32 * model.dim)
+    return rate / method.period * formula_bits(method, model.dim) / (32 * model.dim)
 
 
 def _load(config: Config) -> Dataset:

@@ -7,7 +7,6 @@ one with an entry point in the group `ofediq.methods`, whose value is such a fun
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib
 import importlib.metadata
@@ -18,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from ofediq.calls import parse_call
 from ofediq.errors import InputError, require, require_choice, require_fraction, require_integer
 from ofediq.methods.composition import Method
 
@@ -236,42 +236,12 @@ def at_budget(
 
 
 def parse(text: str) -> tuple[str, dict[str, Any]]:
-    """Name and parameters in a text; values are Python literals, other words are texts, and calls are methods.
+    """Name and parameters in a text, see `calls.parse_call`.
 
-    A word or call without a name is the method that this one wraps.
-
-    >>> parse("ofediq(levels=7, coding=entropy)")
-    ('ofediq', {'levels': 7, 'coding': 'entropy'})
     >>> parse("fedpoe(ofediq(levels=7), mixing=adaptive)")
     ('fedpoe', {'inner': 'ofediq(levels=7)', 'mixing': 'adaptive'})
     """
-    rule = "must be a name, or name(parameter=value, ...)"
-    try:
-        call = ast.parse(text.strip(), mode="eval").body
-    except SyntaxError:
-        raise InputError(f"`method` {rule}, got {text!r}") from None
-    if isinstance(call, ast.Name):
-        return call.id, {}
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-        raise InputError(f"`method` {rule}, got {text!r}")
-    inner = [one for one in call.args if isinstance(one, (ast.Name, ast.Call))]
-    names = [one.arg for one in call.keywords] + ["inner"] * len(inner)
-    plain = None not in names and len(set(names)) == len(names)
-    require(plain and len(inner) == len(call.args), "method", rule, text)
-    values = {str(one.arg): _literal(one.value, text) for one in call.keywords}
-    wrapped = {"inner": _literal(inner[0], text)} if inner else {}
-    return call.func.id, {**wrapped, **values}
-
-
-def _literal(node: ast.expr, text: str) -> Any:
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Call):
-        return ast.unparse(node)
-    try:
-        return ast.literal_eval(node)
-    except ValueError:
-        raise InputError(f"`method` must have numbers, texts or lists as values, got {text!r}") from None
+    return parse_call(text, what="method")
 
 
 def _meanings(documentation: str) -> dict[str, str]:

@@ -29,6 +29,7 @@ class Totals(NamedTuple):
     bits: Array  # of their payloads
     clients: int  # K
     step: Array  # t, at which they sent
+    seed: Array = 0  # of all draws, for rules that draw: `Address(seed, step, SERVER)`
 
 
 class ServerRule(abc.ABC):

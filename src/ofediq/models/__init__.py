@@ -1,4 +1,4 @@
-"""Models on flat parameter vectors: linear, softmax, mlp, cnn, any stack of layers, and adapters for frameworks."""
+"""Models on flat parameter vectors: stacks of layers, random features, prototypes, and adapters for frameworks."""
 
 from ofediq.models.adapters import LossModel, TorchModel, from_equinox, from_flax, from_loss, from_torch
 from ofediq.models.affine import linear, softmax
@@ -6,8 +6,11 @@ from ofediq.models.anchor import Anchored, anchored
 from ofediq.models.base import LayeredModel, Model, Task
 from ofediq.models.catalog import build, build_anchored
 from ofediq.models.convolutional import cnn
+from ofediq.models.fourier import RandomFeatures, random_features
 from ofediq.models.layers import Conv, Dense, Identity, Pool, Relu, Tanh
 from ofediq.models.mlp import mlp_classifier, mlp_regressor
+from ofediq.models.prototypes import Prototypes, lvq
+from ofediq.models.shared import PerFeature, per_feature
 from ofediq.models.stack import Network, network
 
 __all__ = [
@@ -19,7 +22,10 @@ __all__ = [
     "LossModel",
     "Model",
     "Network",
+    "PerFeature",
     "Pool",
+    "Prototypes",
+    "RandomFeatures",
     "Relu",
     "Tanh",
     "Task",
@@ -33,8 +39,11 @@ __all__ = [
     "from_loss",
     "from_torch",
     "linear",
+    "lvq",
     "mlp_classifier",
     "mlp_regressor",
     "network",
+    "per_feature",
+    "random_features",
     "softmax",
 ]

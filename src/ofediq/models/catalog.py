@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
+from ofediq.calls import parse_call
 from ofediq.errors import InputError, require
 from ofediq.models.affine import linear, softmax
 from ofediq.models.anchor import Anchored, anchored
 from ofediq.models.base import Model, Task
 from ofediq.models.convolutional import cnn
+from ofediq.models.fourier import random_features
 from ofediq.models.layers import is_stack, parse
 from ofediq.models.mlp import mlp_classifier, mlp_regressor
+from ofediq.models.prototypes import lvq
+from ofediq.models.shared import per_feature
 from ofediq.models.stack import Network, network
 
-NAMES = ("auto", "linear", "softmax", "mlp", "cnn")
+NAMES = ("auto", "linear", "softmax", "mlp", "cnn", "random_features", "lvq", "per_feature")
+_SETTINGS: Mapping[str, tuple[str, ...]] = {"random_features": ("kernels", "pairs", "seed"), "lvq": ("each",)}
+"""What can be said in brackets after a name."""
 
 
 def checked_name(name: str) -> str:
-    """`name`, if it is one of `NAMES` or layers in words.
+    """`name`, if it is one of `NAMES`, maybe with settings in brackets, or layers in words.
 
-    >>> checked_name("conv 8, pool, dense 10")
-    'conv 8, pool, dense 10'
+    >>> checked_name("conv 8, pool, dense 10"), checked_name("random_features(kernels=4)")
+    ('conv 8, pool, dense 10', 'random_features(kernels=4)')
     """
-    if is_stack(name):
+    if "(" in name:
+        called, given = parse_call(name, what="model")
+        settings = _SETTINGS.get(called, ())
+        for one in given:
+            rule = f"must have {', '.join(settings) or 'no settings'} in brackets after {called}"
+            require(one in settings, "model", rule, name)
+        checked_name(called)
+    elif is_stack(name):
         parse(name)
     elif name not in NAMES:
         known = ", ".join(NAMES)
@@ -50,8 +64,11 @@ def build(
     4609
     >>> build("conv 8, pool, dense 10", (28, 28), "classification", classes=10).dim
     13610
+    >>> build("random_features(kernels=4, pairs=50)", (5,), "regression").dim
+    400
     """
     checked_name(name)
+    name, given = parse_call(name, what="model") if "(" in name else (name, {})
     require(l2 is None or (math.isfinite(l2) and l2 >= 0), "l2", "must be a finite number >= 0", l2)
     features = math.prod(shape)
     penalty: Any = {} if l2 is None else {"l2": l2}
@@ -60,20 +77,29 @@ def build(
     if name == "auto":
         image = task == "classification" and len(shape) == 2
         name = ("cnn" if min(shape) >= 28 else "softmax") if image else "mlp"
+    if name == "random_features":
+        return random_features(features, task=task, classes=classes, **given, **penalty)
     if task == "regression":
+        if name == "per_feature":
+            return per_feature(features, hidden, **penalty)
         if name == "linear":
             return linear(features, **penalty)
         if name == "mlp":
             return mlp_regressor(features, hidden, **penalty)
-        raise InputError(f"`model` must be linear or mlp for a regression task, got {name!r}")
+        raise InputError(
+            f"`model` must be linear, mlp, random_features or per_feature for a regression task, got {name!r}"
+        )
     require(classes is not None and classes >= 2, "classes", "must be at least 2 for classification", classes)
     assert classes is not None
     if name == "softmax":
         return softmax(features, classes, **penalty)
     if name == "mlp":
         return mlp_classifier(features, classes, hidden, **penalty)
-    if name == "linear":
-        raise InputError("`model` must be softmax, mlp or cnn for a classification task, got 'linear'")
+    if name == "lvq":
+        return lvq(features, classes, **given)
+    if name in ("linear", "per_feature"):
+        rule = "must be softmax, mlp, cnn, random_features or lvq for a classification task"
+        raise InputError(f"`model` {rule}, got {name!r}")
     require(len(shape) == 2, "model", f"'cnn' needs images (height, width), samples here are {shape}", name)
     return cnn(shape[0], shape[1], classes, **penalty)
 
@@ -95,5 +121,6 @@ def build_anchored(
     """
     usual = "linear" if task == "regression" else "softmax"
     inner = build(usual if name == "auto" else name, (columns,), task, classes, hidden, l2)
-    assert isinstance(inner, Network)  # all built-in ones are
+    if not isinstance(inner, Network):
+        raise InputError(f"`model` must be a stack of layers beside a naive forecast, got {name!r}")
     return anchored(inner)
