@@ -10,6 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from ofediq.cli.app import app
 
 
 def ofediq(*arguments: str, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
@@ -73,3 +76,12 @@ def test_mistakes_are_one_sentence_and_exit_code_2(arguments: list[str], message
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_admit_leaves_the_name_for_the_server(tmp_path: Path) -> None:
+    config = tmp_path / "federation.toml"
+    config.write_text('name = "test"\n[model]\nfeatures = 2\nclasses = 2\n')
+    for name in ("c0", "c1"):
+        assert CliRunner().invoke(app, ["admit", name, "--config", str(config)]).exit_code == 0
+    assert (tmp_path / "state" / "admit").read_text().split() == ["c0", "c1"]
+    assert CliRunner().invoke(app, ["admit", "../x", "--config", str(config)]).exit_code != 0

@@ -197,19 +197,6 @@ def test_updates_of_other_settings_or_out_of_turn_are_refused() -> None:
     assert server.monitor.rejected == {"not due": 1, "malformed": 1}
 
 
-def test_a_huge_update_is_clipped_to_a_multiple_of_the_median() -> None:
-    server = coordinator("clip", methods.fedogd(1.0), clients=5, clip=10.0)
-    for name in client_names(5):
-        server.receive(f"clip/here/{name}", write_json(online=True), 0.0)
-    before = server.params.copy()
-    for number, size in enumerate([1.0, 1.0, 1.0, 1.0, 1e9]):
-        vector = np.zeros(650, np.float32)
-        vector[number] = size
-        server.receive(f"clip/u/c{number}", update_of(Raw(), vector, 1, number), 0.0)
-    np.testing.assert_allclose((before - server.params)[:5] * 5, [1, 1, 1, 1, 10], rtol=1e-5)
-    assert server.monitor.totals()["clipped"] == 1
-
-
 def test_a_broker_that_is_not_there_is_one_clear_sentence() -> None:
     server = coordinator("nobody", methods.fedogd(0.1), clients=1)
     gone = Broker("mqtt://127.0.0.1:1", insecure=True)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from ofediq import __version__
+from ofediq.cli.admit import admit
 from ofediq.cli.certs import certs
 from ofediq.cli.client import client
 from ofediq.cli.data import data
@@ -46,6 +47,7 @@ app.command()(data)
 app.command()(up)
 app.command()(serve)
 app.command()(client)
+app.command()(admit)
 app.add_typer(certs, name="certs")
 app.command()(export)
 app.command()(doctor)

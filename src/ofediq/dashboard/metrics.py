@@ -79,10 +79,12 @@ def _clients(monitor: Monitor, sums: Mapping[str, Any]) -> Iterator[Metric]:
     rows = monitor.rows()
     yield Gauge("ofediq_clients_registered", "Clients of this federation.", len(rows))
     yield Gauge("ofediq_clients_present", "Clients connected now.", sum(row.present for row in rows))
+    quarantined = sum(row.quarantined for row in rows)
+    yield Gauge("ofediq_clients_quarantined", "Clients whose updates are not read.", quarantined)
     yield Counter("ofediq_updates", "Updates accepted.", sums["updates"])
     yield Counter("ofediq_updates_missed", "Updates that were due and did not arrive.", sums["missed"])
     clipped = sum(row.clipped for row in rows)
-    yield Counter("ofediq_updates_clipped", "Updates cut to the largest norm allowed.", clipped)
+    yield Counter("ofediq_updates_clipped", "Updates cut, or left out.", clipped)
     yield _by(
         Counter("ofediq_messages_rejected", "Messages refused, by reason.", labels=["reason"]),
         dict(sorted(monitor.rejected.items())),

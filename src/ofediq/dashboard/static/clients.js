@@ -17,6 +17,7 @@ const KEEP = {
   present: (client) => client.present,
   absent: (client) => !client.present,
   noticed: (client) => client.rejected + client.clipped > 0,
+  quarantined: (client) => client.quarantined,
 };
 
 for (const header of table.tHead.rows[0].cells) {
@@ -91,8 +92,8 @@ function lineOf(name) {
 
 function fill(line, client, now, isAccuracy) {
   const mark = line.cells[1].firstElementChild;
-  write(mark, client.present ? "present" : "absent");
-  mark.className = `mark ${client.present ? "yes" : "no"}`;
+  write(mark, client.quarantined ? "quarantined" : client.present ? "present" : "absent");
+  mark.className = `mark ${client.present && !client.quarantined ? "yes" : "no"}`;
   const score = scoreOf(client, isAccuracy);
   write(line.cells[2], format.ago(client.last_seen, now));
   write(line.cells[3], format.count(client.sent));

@@ -20,6 +20,9 @@ from ofediq.federation.protocol.state import ServerState
 log = logging.getLogger("ofediq.federation")
 
 STATE_FILE = "state.npz"
+ADMIT_FILE = "admit"
+"""Names that the operator lets out of quarantine, one per line; the server removes the file when it has read it."""
+
 LINGER = 5.0
 """Seconds that the server stays after the last round, for the clients' last reports."""
 
@@ -100,6 +103,7 @@ class Server:
                 now = clock.now()
                 if item is None:
                     self._count(link, before)
+                    self._admit()
                     actions = self.coordinator.tick(now)
                 else:
                     actions = self.coordinator.receive(*item, now)
@@ -130,11 +134,27 @@ class Server:
                 log.info("server: checkpoints work again")
                 self.monitor.problem("checkpoint", None)
 
+    def _admit(self) -> None:
+        """Take up whom the operator let back."""
+        path = None if self.path is None else self.path.with_name(ADMIT_FILE)
+        if path is None or not path.exists():
+            return
+        try:
+            names = path.read_text(encoding="utf-8").split()
+            path.unlink()
+        except (OSError, ValueError) as error:
+            log.error("server: cannot read %s: %s", path, error)
+            return
+        for name in names:
+            known = self.coordinator.admit(name)
+            log.info("server: client %s is %s", name, "let back" if known else "not known here")
+
     def _closed_round(self) -> None:
         last = self.monitor.last
         if last is not None:
             fields: dict[str, Any] = {"step": last.step, "senders": last.senders, "seconds": last.seconds}
             log.info("round closed", extra={"fields": fields})
+        self._admit()
         if self.on_round is not None:
             self.on_round()
 

@@ -9,8 +9,9 @@ a server that is restarted opens the round of its last saved state again, and th
 from __future__ import annotations
 
 import json
+import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ import numpy.typing as npt
 from ofediq.errors import InputError, WireError
 from ofediq.federation.names import require_name
 from ofediq.federation.protocol.broadcasting import Broadcasting
-from ofediq.federation.protocol.clipping import Clipping
+from ofediq.federation.protocol.guard import Guard
 from ofediq.federation.protocol.messages import (
     ModelMessage,
     Publish,
@@ -37,10 +38,13 @@ from ofediq.federation.protocol.state import ServerState
 from ofediq.federation.protocol.task import ModelSpec, Task
 from ofediq.federation.protocol.updates import OpenRound, add_up, closed_round, is_finite, read_update
 from ofediq.methods import Method
+from ofediq.methods.loudness import UNKNOWN, length, unpack
 from ofediq.methods.round import RoundState, first_state, regroup, server_round
 from ofediq.methods.server import Totals
 from ofediq.models import Model
 from ofediq.randomness import Address
+
+log = logging.getLogger("ofediq.federation")
 
 PATIENCE = 3
 """After so many due rounds in a row without a word a client is not waited for, until it is heard again."""
@@ -94,7 +98,7 @@ class Coordinator:
         self._granted: set[str] = set()  # who was given another chance since it was last heard
         self._reports: list[Report] = []  # since the last round closed
         self._strays: set[str] = set()  # clients whose report came outside of its round, since then
-        self._guard = Clipping(rules.clip)
+        self._guard = Guard(rules.clip, regular=self.foreseeable)
         self._broadcasts = Broadcasting(method, seed)
         self._round: OpenRound | None = None
         self._last_opened = -math.inf
@@ -218,6 +222,15 @@ class Coordinator:
         one.catching_up += 8 * len(payload)
         return [self._publish(f"whole/{name}", payload)]
 
+    def admit(self, name: str) -> bool:
+        """Let a client out of quarantine; whether there is one of this name."""
+        if name not in self._numbers:
+            return False
+        self._guard.admit(self._numbers[name])
+        self.monitor.client(name, self._numbers[name]).quarantined = False
+        self.monitor.touch()
+        return True
+
     # Updates ----------------------------------------------------------------------------------------------------
 
     def _on_update(self, name: str, payload: bytes, now: float) -> None:
@@ -230,7 +243,9 @@ class Coordinator:
         try:
             said = UpdateMessage.decode(payload, self.step if self._round is None else self._round.step)
             reason = self._objection(name, said)
-            if reason is None and said.body:
+            if reason is None and said.body and self._numbers[name] in self._guard.quarantined:
+                self.monitor.reject(name, "quarantined")  # it is heard, but its update is not read
+            elif reason is None and said.body:
                 address = Address(self.seed, said.step, self._numbers[name])
                 decoded = read_update(self.method, said.body, self._state.down, address)
         except WireError:
@@ -329,13 +344,42 @@ class Coordinator:
         return [Save(self.saved()), *(self._announce() if self.finished else [])]
 
     def _totals(self, one: OpenRound) -> Totals:
-        """What arrived, combined in the order of numbers."""
+        """What arrived, weighed and combined in the order of numbers; what does not count is left out."""
         names = sorted(one.updates, key=self._numbers.__getitem__)
-        updates = {name: one.updates[name] for name in names}
-        return add_up(self.method, self.dim, updates, self._guard, self._on_clipped, one.clients, one.step)
+        updates = {self._numbers[name]: one.updates[name] for name in names}
+        vectors = {number: update.vectors for number, update in updates.items()}
+        factors = self._guard.weigh(vectors, unit=self._unit(vectors))
+        self._guard.closed(len(updates), one.clients)
+        totals = add_up(
+            self.method, self.dim, list(updates.values()), list(factors.values()), one.clients, one.step
+        )
+        for name in names:
+            self._judged(one, name, factors[self._numbers[name]])
+        return totals
 
-    def _on_clipped(self, name: str) -> None:
-        self.monitor.client(name, self._numbers[name]).clipped += 1
+    def _unit(self, vectors: Mapping[int, Mapping[str, Any]]) -> float:
+        """What lengths are measured in: that of an update on the announced grid, or what a rate does to updates."""
+        rule = self.method.participation
+        signal, spread = rule.signal, getattr(rule, "spread", 1.0)
+        if signal is None:
+            divides = rule.foreseeable and self.method.client.divides
+            return 1 / float(rule.rates(len(self._numbers)).mean()) if divides else 1.0
+        step = float(unpack(self._state.down.scalars[signal])[0])
+        if step > UNKNOWN:
+            return step * float(spread)
+        norms = sorted(float(length(one["update"])) for one in vectors.values())
+        middle = norms[(len(norms) - 1) // 2] if norms else 1.0  # nobody knows a scale yet
+        return min(max(middle, 1e-30), 1000.0)
+
+    def _judged(self, one: OpenRound, name: str, factor: float) -> None:
+        """Write down that an update was cut or left out, and whether its sender is in quarantine now."""
+        row = self.monitor.client(name, self._numbers[name])
+        row.clipped += factor < 1
+        if self._numbers[name] in self._guard.quarantined and not row.quarantined:
+            row.quarantined = True
+            log.warning("client %s is quarantined: `ofediq admit %s` lets it back", name, name)
+        if factor == 0:
+            del one.updates[name]
 
     def _moved(self, one: OpenRound, totals: Totals) -> tuple[RoundState, float]:
         """The state after the round and the bits of its broadcast.
@@ -348,7 +392,8 @@ class Coordinator:
             for name in one.updates:
                 self.monitor.reject(name, "not finite")
             one.updates.clear()
-            after, bits = server_round(self.method, self._state, self._totals(one), np.uint32(self.seed))
+            nothing = add_up(self.method, self.dim, (), (), one.clients, one.step)
+            after, bits = server_round(self.method, self._state, nothing, np.uint32(self.seed))
             after = after if is_finite(after) else self._state
         state = self._broadcasts.closed(self._state, after, one.step)
         self._counted = tuple(sorted(self._numbers[name] for name in one.updates))
@@ -369,10 +414,9 @@ class Coordinator:
             identity=self._identity(),
             epoch=self.epoch,
             step=self.step,
-            state={"state": self._state},
+            state={"state": self._state, "guard": self._guard.export()},
             numbers=dict(self._numbers),
             counted=self._counted,
-            norms=tuple(self._guard.norms),
             record=self.monitor.export(),
         )
 
@@ -391,7 +435,7 @@ class Coordinator:
         roster, self._numbers = self._numbers, dict(saved.numbers)  # numbers never change
         for name in roster:
             self._numbers.setdefault(name, len(self._numbers))
-        self._guard.norms.extend(saved.norms)
+        self._guard.restore(saved.below("guard"))
         self.monitor.restore(saved.record)
 
     def _message(self) -> ModelMessage:

@@ -67,6 +67,7 @@ class ClientRow:
     sent: int = 0
     rejected: int = 0
     clipped: int = 0
+    quarantined: bool = False
     samples: int = 0
     error: float = 0.0
     naive: float = 0.0

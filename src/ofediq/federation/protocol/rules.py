@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from ofediq.errors import require
 from ofediq.federation.names import Name
-from ofediq.federation.protocol.clipping import CLIP
+from ofediq.federation.protocol.guard import CLIP
 from ofediq.settings import NonNegative, Seconds, Settings, limited, setting
 
 Pace = Literal["asap", "interval"]
@@ -47,7 +47,9 @@ class Rules(Settings):
         1, "Clients report on their predictions every so many rounds; 0: never.", table="rounds"
     )
     clip: NonNegative | None = setting(
-        CLIP, "Limit for large updates in running medians, above 1; 0 for none.", table="rounds"
+        CLIP,
+        "An update of so many usual lengths, above 1, does not count; 0: everything counts as it is.",
+        table="rounds",
     )
 
     def __post_init__(self) -> None:

@@ -20,10 +20,10 @@ class ServerState:
         identity: what the state belongs to; another federation, task or server rule must not continue it.
         epoch: of the server that saved it.
         step: t of the last closed round.
-        state: the round's after it (model, server rule, what the clients know), or its arrays by their paths.
+        state: the round's after it (model, server rule, what the clients know) and what the guard knows of members,
+            or the arrays of both by their paths.
         numbers: the clients' numbers by name.
         counted: numbers of the clients whose updates counted in that round.
-        norms: of recent updates, for clipping.
         record: the monitor's counts.
     """
 
@@ -33,7 +33,6 @@ class ServerState:
     state: Mapping[str, Any]
     numbers: Mapping[str, int]
     counted: Sequence[int]
-    norms: Sequence[float]
     record: Mapping[str, Any]
 
     def write(self, path: Path) -> None:
@@ -43,7 +42,6 @@ class ServerState:
             "step": self.step,
             "numbers": dict(self.numbers),
             "counted": list(self.counted),
-            "norms": self.norms,
             "record": self.record,
         }
         _STATE.write(path, self.state, identity=self.identity, meta=meta)
@@ -63,6 +61,11 @@ class ServerState:
     def restore(self, like: Any) -> Any:
         """The saved state of the round, in the shape of the given one."""
         return self._stored().tree("state", like)
+
+    def below(self, name: str) -> dict[str, Any]:
+        """The arrays under `name`, by the rest of their paths."""
+        found = leaves(self.state)
+        return {path.removeprefix(f"{name}/"): found[path] for path in found if path.startswith(f"{name}/")}
 
     def _stored(self) -> Stored:
         return Stored("the server's checkpoint", {}, dict(self.identity), leaves(self.state))

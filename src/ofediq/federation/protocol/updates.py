@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.federation.protocol.clipping import Clipping
 from ofediq.federation.protocol.messages import read_body
 from ofediq.federation.protocol.monitor import Round
 from ofediq.federation.protocol.reports import Report
@@ -59,19 +58,14 @@ def read_update(method: Method, body: bytes, down: Down, address: Address) -> Up
 def add_up(
     method: Method,
     dim: int,
-    updates: Mapping[str, Update],
-    guard: Clipping,
-    on_clipped: Callable[[str], None],
+    updates: Sequence[Update],
+    factors: Sequence[float],
     clients: int,
     step: int,
 ) -> Totals:
-    """The round's totals of `updates` in their order, the large ones scaled down."""
-    norms = [float(np.linalg.norm(one.vectors["update"].astype(np.float64))) for one in updates.values()]
-    cut = []
-    for (name, one), factor in zip(updates.items(), guard.factors(norms), strict=True):
-        if factor < 1:
-            on_clipped(name)
-        cut.append(one.vectors if factor == 1 else _scaled(one.vectors, factor))
+    """The round's totals of `updates` in their order, each times its factor; 0 leaves it out."""
+    some = [(one, factor) for one, factor in zip(updates, factors, strict=True) if factor > 0]
+    cut = [one.vectors if factor == 1 else _scaled(one.vectors, factor) for one, factor in some]
     totals = {part: np.zeros(size, np.float32) for part, size in method.client.sends(dim).items()}
     for vectors in cut:
         for part, vector in vectors.items():
@@ -80,7 +74,7 @@ def add_up(
     if cut and not method.combine.adds:
         rows = np.array([vectors["update"] for vectors in cut])
         totals["update"] = method.combine.total(rows, np.ones(len(rows), bool))
-    bits = np.float32(sum(one.bits for one in updates.values()))
+    bits = np.float32(sum(one.bits for one in updates))  # also those that do not count were sent
     return Totals(totals, np.int32(len(cut)), bits, clients, np.int32(step))
 
 

@@ -1,0 +1,163 @@
+"""Updates that are valid and not to be trusted: too long, or against all others; the model stays finite."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ofediq import methods
+from ofediq.codec import Raw, pack_frame
+from ofediq.federation import clock
+from ofediq.federation.protocol.coordinator import Coordinator
+from ofediq.federation.protocol.guard import BURST, CLIP, FIRST, RATE, START, Guard
+from ofediq.federation.protocol.messages import UpdateMessage, write_json
+from ofediq.federation.protocol.reports import Report
+from ofediq.randomness import Address
+from tests.federation.network import FEDERATION
+from tests.federation.test_core import CLIENTS, coordinator
+
+
+def send(server: Coordinator, sizes: list[float]) -> None:
+    """One round of raw updates, all in the first coordinate."""
+    step = server.step + 1
+    for number, size in enumerate(sizes):
+        vector = np.zeros(650, np.float32)
+        vector[0] = size
+        body = pack_frame(Raw().encode(vector, Address(0, step, number)), step)
+        server.receive(f"{FEDERATION}/u/c{number}", UpdateMessage(Report(), step, body).encode(), 0.0)
+
+
+def started(clip: float | None) -> Coordinator:
+    server = coordinator(methods.fedogd(1.0), clip=clip)
+    server.connected(0.0)
+    for number in range(CLIENTS):
+        server.receive(f"{FEDERATION}/here/c{number}", write_json(online=True), 0.0)
+    return server
+
+
+@pytest.mark.parametrize("size", [1e18, 3.4e38])
+def test_one_huge_update_in_the_first_round_is_cut_to_what_a_member_has_saved(size: float) -> None:
+    server = started(clip=CLIP)
+    send(server, [size] + [1.0] * (CLIENTS - 1))
+    assert server.monitor.totals()["clipped"] == 1
+    np.testing.assert_allclose(server.params[0], -(FIRST + RATE + CLIENTS - 1) / CLIENTS, rtol=1e-5)
+
+
+def one_round(guard: Guard, lengths: list[float]) -> list[float]:
+    updates = {number: {"update": np.array([size], np.float32)} for number, size in enumerate(lengths)}
+    return list(guard.weigh(updates).values())
+
+
+@given(st.lists(st.floats(0, 1e30), min_size=1, max_size=5), st.floats(1.5, 1e4))
+def test_the_limit_is_known_before_the_round(lengths: list[float], clip: float) -> None:
+    guard = Guard(clip)
+    for _ in range(4):
+        usual = guard.usual() or START
+        kept = [size * factor for size, factor in zip(lengths, one_round(guard, lengths), strict=True)]
+        assert all(size <= min(BURST, clip) * usual * (1 + 1e-5) for size in kept)
+        assert guard.usual() <= max(START, BURST * usual) * (1 + 1e-6)
+
+
+def test_a_scale_far_from_the_start_value_is_found() -> None:
+    guard = Guard()
+    for _ in range(60):
+        factors = one_round(guard, [1e9] * 3)
+    assert factors == [1.0] * 3
+
+
+def test_a_member_may_send_a_long_update_now_and_then_but_not_always() -> None:
+    guard, rng = Guard(), np.random.default_rng(0)
+    sums = {"sometimes": 0.0, "always": 0.0}
+    for number in range(200):
+        lengths = list(rng.uniform(0.9, 1.1, 8))
+        lengths[0] = 4.0 if number % 16 == 15 else 0.7
+        lengths[1] = 4.0
+        factors = one_round(guard, lengths)
+        sums["sometimes"] += factors[0] * lengths[0] / (4 / 16 + 0.7 * 15 / 16) / 200
+        sums["always"] += factors[1] * lengths[1] / 200
+    assert sums["sometimes"] > 0.97
+    assert sums["always"] < RATE * 1.15
+
+
+def test_who_always_sends_too_much_is_quarantined_until_it_is_let_back() -> None:
+    server = started(clip=CLIP)
+    for _ in range(12):
+        send(server, [-1e4] + [1.0] * (CLIENTS - 1))
+    assert [row.name for row in server.monitor.rows() if row.quarantined] == ["c0"]
+    assert server.monitor.rejected["quarantined"] > 0
+    before, after = server.params[0], coordinator(methods.fedogd(1.0), clip=CLIP, saved=server.saved())
+    assert after._guard.quarantined == {0}
+    assert server.admit("c0")
+    assert not server.admit("nobody")
+    send(server, [1.0] * CLIENTS)
+    np.testing.assert_allclose(server.params[0], before - 1.0, rtol=1e-5)
+
+
+def test_a_jump_of_everybodys_scale_quarantines_nobody() -> None:
+    guard = Guard()
+    for size in [1.0] * 30 + [1e6] * 60 + [1e-6] * 60:
+        factors = one_round(guard, [size] * 10)
+    assert factors == [1.0] * 10
+    assert not guard.quarantined
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3])
+@pytest.mark.parametrize("harm", [-990.0, 1000.0, -1.0, -1.4])
+def test_members_that_send_their_updates_times_a_number_do_little(harm: float, share: float) -> None:
+    """Directions agree in part, as gradients do; the others' sum must get through, whatever some send."""
+    rng, guard, members = np.random.default_rng(1), Guard(), 20
+    bad, common = round(share * members), np.full(64, 1 / 8, np.float32)
+    got = np.zeros(64)
+    for step in range(60):
+        own = 0.5 * common + rng.standard_normal((members, 64)).astype(np.float32) / 8
+        own[:bad] *= harm
+        updates = {number: {"update": row} for number, row in enumerate(own)}
+        factors = np.array(list(guard.weigh(updates).values()))
+        got += factors @ own if step >= 20 else 0.0
+    kept = float(got @ common) / 40 / members
+    assert kept > 0.5 * (1 - share) * 0.8
+    assert set(range(bad)) >= guard.quarantined
+
+
+def test_members_of_two_kinds_are_left_alone() -> None:
+    """Honest members that disagree by halves are nobody's enemies."""
+    rng, guard = np.random.default_rng(2), Guard()
+    common = np.full(64, 1 / 8, np.float32)
+    for _ in range(60):
+        own = rng.standard_normal((20, 64)).astype(np.float32) / 8
+        own[::2] += 0.5 * common
+        own[1::2] -= 0.5 * common
+        factors = guard.weigh({number: {"update": row} for number, row in enumerate(own)})
+    assert not guard.quarantined
+    assert min(factors.values()) > 0
+
+
+def test_every_part_of_a_message_is_bounded() -> None:
+    """FedNova's number of steps multiplies everything: it is a part of its own."""
+    guard = Guard()
+    for _ in range(10):
+        parts = {n: {"update": np.ones(4, np.float32), "steps": np.full(1, 8, np.float32)} for n in range(8)}
+        parts[0]["steps"] = np.full(1, 1e30, np.float32)
+        factors = guard.weigh(parts)
+    assert factors[0] == 0.0
+    assert factors[1] == 1.0
+
+
+def test_a_model_that_is_not_finite_is_neither_saved_nor_published() -> None:
+    server = started(clip=None)
+    send(server, [3.4e38, 3.4e38] + [1.0] * (CLIENTS - 2))
+    assert server.step == 1
+    assert np.isfinite(server.params).all()
+    assert server.monitor.rejected["not finite"] == CLIENTS
+    send(server, [1.0] * CLIENTS)
+    np.testing.assert_allclose(server.params[0], -1.0, rtol=1e-6)
+
+
+def test_setting_the_systems_clock_moves_no_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = clock.now()
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    assert 0 <= clock.now() - before < 60
