@@ -42,6 +42,8 @@ class Purpose(IntEnum):
     ROTATE = 4
     ORDER = 5
     DOWNLINK = 6
+    SUPPORT = 7
+    NOISE = 8
     KERNEL = 16
 
 

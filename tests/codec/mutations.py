@@ -11,6 +11,7 @@ import numpy as np
 
 from ofediq.codec import (
     HEADER_BYTES,
+    Additive,
     Bucketed,
     Coding,
     Grid,
@@ -100,6 +101,8 @@ SCHEMES: tuple[Scheme, ...] = (
     Sparse(keep=0.3, values=Quantized(levels=3, blocks=1, coding="entropy", norm_bits=16)),
     Sparse(keep=0.5, values=Grid()),
     Sparse(keep=1.0, values=Quantized(levels=1, blocks=1)),
+    Additive(keep=1, clip=1.0, senders=8, bits=5),
+    Additive(keep=20, clip=1e-3, senders=1000, bits=17, noise=9.5),
 )
 """Every scheme, in several settings."""
 

@@ -27,6 +27,8 @@ CASES = {
     "ofediq_norm": methods.ofediq_norm(3, 14, bits_per_step=1e4, steps=300),
     "scaffold": methods.make("scaffold(period=4, rate=0.6, step_size=0.1)"),
     "topk_ef": methods.make("topk_ef(keep=20, rate=0.5, step_size=0.1)"),
+    "secure": methods.make("secure(keep=200, senders=4, groups=3, least=2, step_size=0.1)"),
+    "private": methods.make("private(keep=200, senders=12, least=4, step_size=0.1)"),
     "fedsgd": methods.make("fedsgd(step_size=0.1)"),
     "fedavg": methods.make("fedavg(period=4, rate=0.6, step_size=0.1)"),
     "fedprox": methods.make("fedprox(period=4, rate=0.6, step_size=0.1)"),

@@ -28,6 +28,7 @@ from ofediq.codec.message import Message
 from ofediq.codec.quantizer import quantize, quantize_rotated
 from ofediq.codec.rotated import Rotation
 from ofediq.codec.schemes import (
+    Additive,
     Bucketed,
     Encoded,
     Grid,
@@ -48,6 +49,7 @@ __all__ = [
     "DEFAULT_MAX_DIM",
     "FRAME_BYTES",
     "HEADER_BYTES",
+    "Additive",
     "Bucketed",
     "Coding",
     "Encoded",

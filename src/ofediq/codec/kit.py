@@ -43,6 +43,7 @@ from ofediq.codec.rotated import (
     rotated_values,
 )
 from ofediq.codec.rotation import rotate_rows, rotate_rows_back, rotation_blocks
+from ofediq.codec.schemes.additive import bits_for
 from ofediq.codec.schemes.blockwise import Blockwise
 from ofediq.codec.schemes.grid import grid_bits
 from ofediq.codec.schemes.scheme import read_floats, require_signal, write_floats
@@ -64,6 +65,7 @@ __all__ = [
     "Run",
     "Source",
     "Stack",
+    "bits_for",
     "block_layout",
     "block_maxima",
     "block_norms",

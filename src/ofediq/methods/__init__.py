@@ -12,10 +12,26 @@ from ofediq.methods.broadcast import Broadcast, delta, whole
 from ofediq.methods.client import ClientRule, hold, local_ogd
 from ofediq.methods.combine import Combine, add_up
 from ofediq.methods.composition import Method, Topology
-from ofediq.methods.compress import Compressor, grid, identity, keep_largest, quantize, rotate, signs
+from ofediq.methods.compress import (
+    Compressor,
+    additive,
+    grid,
+    identity,
+    keep_largest,
+    quantize,
+    rotate,
+    signs,
+)
 from ofediq.methods.mirror import MirrorMap, mirror_map
 from ofediq.methods.parameter_free import Coin, coin
-from ofediq.methods.participation import Participation, bernoulli, everyone, fixed_size, norm_proportional
+from ofediq.methods.participation import (
+    Participation,
+    bernoulli,
+    everyone,
+    fixed_size,
+    in_turns,
+    norm_proportional,
+)
 from ofediq.methods.presets import (
     PRESETS,
     SERVERS,
@@ -57,6 +73,7 @@ __all__ = [
     "adam",
     "adaptive",
     "add_up",
+    "additive",
     "at_budget",
     "bernoulli",
     "budget",
@@ -73,6 +90,7 @@ __all__ = [
     "grid",
     "hold",
     "identity",
+    "in_turns",
     "keep_largest",
     "local",
     "local_ogd",

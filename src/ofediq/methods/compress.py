@@ -8,7 +8,7 @@ draws from (seed, step, client), so they agree.
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ofediq import codec
 from ofediq.arrays import Array
 from ofediq.codec import Encoded
+from ofediq.codec.kit import bits_for
 from ofediq.errors import require_positive
 from ofediq.methods.loudness import best_spread, length, own_step, unpack
 from ofediq.methods.pieces import piece
@@ -47,6 +48,10 @@ class Compressor(abc.ABC):
 
     def check(self, dim: int) -> None:  # noqa: B027  # most work for every size
         """Raise `InputError` unless it works for vectors of `dim` coordinates."""
+
+    def on_device(self) -> Compressor:
+        """The same for one real client: what must stay its secret is drawn from secret numbers there."""
+        return self
 
     @abc.abstractmethod
     def formula_bits(self, dim: int) -> float:
@@ -136,6 +141,18 @@ class KeepLargest(codec.Sparse, Compressor):
     coding = "entropy"
 
 
+@piece
+@dataclass(frozen=True)
+class Additive(codec.Additive, Compressor):
+    """Whole numbers on a common support and grid, modulo 2^m, with noise, see `codec.Additive`."""
+
+    coding = "packed"
+
+    def on_device(self) -> Additive:
+        """With noise that nobody can repeat."""
+        return replace(self, secret=True)
+
+
 def identity() -> Identity:
     """Send the update as it is.
 
@@ -195,3 +212,16 @@ def keep_largest(keep: int | float, values: Compressor | None = None) -> KeepLar
     array([[ 0., -4.]], dtype=float32)
     """
     return KeepLargest(keep, Identity() if values is None else values)
+
+
+def additive(keep: int, clip: float, senders: int, *, largest: int = 4, noise: float = 0.0) -> Additive:
+    """Messages that add up unread: `keep` coordinates on a common grid, see `codec.Additive`.
+
+    `largest` is the largest size of a coordinate in steps of the grid, of which an update of norm `clip` has about
+    one per coordinate; m is as small as sums of `senders` messages allow.
+
+    >>> additive(100, 1.0, senders=8).bits
+    7
+    """
+    bits = bits_for(largest, senders, noise)
+    return Additive(keep, float(clip), senders, bits, float(noise))

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.arrays import Array, namespace
-from ofediq.errors import InputError, require, require_fraction, require_positive
+from ofediq.errors import InputError, require, require_fraction, require_integer, require_positive
 from ofediq.methods.loudness import loudness
 from ofediq.methods.pieces import piece
 from ofediq.randomness import Address, Purpose, stream_key, uniform, words
@@ -30,9 +30,11 @@ class Participation(abc.ABC):
     Attributes:
         foreseeable: whether anyone who knows the seed can tell who sends, without seeing an update.
         signal: the broadcast number that decides with the clients' offers; None for none.
+        scheduled: whether steps depend on each other: who has just sent will not send at the next one.
     """
 
     foreseeable: bool = True
+    scheduled: bool = False
     signal: str | None = None
 
     @property
@@ -145,6 +147,41 @@ class FixedSize(Participation):
 
 @piece
 @dataclass(frozen=True)
+class InTurns(Participation):
+    """Clients are dealt into g groups that send one after another, step by step: client k at every g-th step.
+
+    Nobody sends more often than that, whatever happens, so it is known beforehand how much anyone can ever say.
+
+    Attributes:
+        groups: g.
+    """
+
+    groups: int
+    scheduled = True
+
+    def __post_init__(self) -> None:
+        require_integer("groups", self.groups, 1)
+
+    @property
+    def everyone(self) -> bool:
+        """Whether every client always sends."""
+        return self.groups == 1
+
+    def rates(self, clients: int) -> npt.NDArray[np.float32]:
+        """1 / g."""
+        return np.full(clients, 1 / self.groups, np.float32)
+
+    def active(self, seed: Array, step: Array, ids: Array, clients: int) -> Array:
+        """Whose turn it is: groups are equal up to one client, and dealt by the seed alone."""
+        everyone = np.arange(clients, dtype=np.uint32)
+        drawn = words(stream_key(seed, 0, everyone, Purpose.PARTICIPATE), np.zeros(1, np.uint32))
+        xp = namespace(drawn)
+        rank = xp.argsort(xp.argsort(drawn, stable=True), stable=True)
+        return (rank[ids] + step) % self.groups == 0
+
+
+@piece
+@dataclass(frozen=True)
 class NormProportional(Participation):
     """Client k sends with probability p_k = min(1, max(floor, ||u_k|| / (spread z))), divided out of its update.
 
@@ -218,6 +255,15 @@ def fixed_size(rate: float) -> FixedSize:
     2
     """
     return FixedSize(require_fraction("rate", rate))
+
+
+def in_turns(groups: int) -> InTurns:
+    """`groups` groups of clients send one after another.
+
+    >>> [int(in_turns(4).active(0, step, np.arange(8), 8).sum()) for step in (1, 2, 3, 4)]
+    [2, 2, 2, 2]
+    """
+    return InTurns(groups)
 
 
 def everyone() -> Bernoulli:

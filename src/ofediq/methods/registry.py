@@ -42,6 +42,8 @@ class Terms:
         steps: T, where it is known: methods that spend a budget over a whole run need it.
         planner: how OFedIQ's parameters are chosen, `paper` or `exact`.
         preset: `paper` or `authors`.
+        epsilon: what private methods promise; None for their own default.
+        delta: of that promise.
     """
 
     budget: float
@@ -50,6 +52,8 @@ class Terms:
     steps: int | None = None
     planner: str = "paper"
     preset: str = "paper"
+    epsilon: float | None = None
+    delta: float = 1e-5
 
     def __post_init__(self) -> None:
         require_fraction("budget", self.budget)

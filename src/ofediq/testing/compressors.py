@@ -123,13 +123,17 @@ def same_in_jax(case: Case) -> str:
 
 
 def survives_extremes(case: Case) -> str:
-    """An update of zeros stays zero, and neither huge nor tiny ones become NaN."""
+    """An update of zeros stays zero unless noise hides it, and neither huge nor tiny ones become NaN."""
+    noisy = bool(getattr(case.method.compress, "noise", 0))
     zeros = np.zeros((2, case.dim), np.float32)
     with quiet():
         sent, bits = _apply(case, zeros)
-        demand(not np.any(sent), "an update of zeros does not come out as zeros.")
+        demand(noisy or not np.any(sent), "an update of zeros does not come out as zeros.")
         demand(bool(np.isfinite(bits).all()), "the bits of an update of zeros are not finite.")
-        demand(not _received(case, zeros[0], 0)[0].any(), "the message of zeros does not decode to zeros.")
+        demand(
+            noisy or not _received(case, zeros[0], 0)[0].any(),
+            "the message of zeros does not decode to zeros.",
+        )
         for scale in (1e15, 1e-15):
             sent, _ = _apply(case, np.float32(scale) * np.sign(case.dense))
             demand(

@@ -32,12 +32,13 @@ def rates_are_probabilities(case: Case) -> str:
 
 
 def rates_match_draws(case: Case) -> str:
-    """Every client sends as often as its rate says, independently from step to step."""
+    """Every client sends as often as its rate says, independently from step to step unless it is `scheduled`."""
     rates, drawn = _rates_and_draws(case)
     odd, even = drawn[0::2], drawn[1::2]
     both, pairs = (odd & even).sum(0), _STEPS // 2
     chance = stats.hypergeom(pairs, odd.sum(0), even.sum(0))  # of both, given how often each sends
-    for client in np.flatnonzero(~likely(both, chance))[:1]:
+    apart = np.ones(len(rates), bool) if case.method.participation.scheduled else likely(both, chance)
+    for client in np.flatnonzero(~apart)[:1]:
         demand(
             False,
             f"client {client} sends at both of two steps {both[client]} times in {pairs}, where independent draws "

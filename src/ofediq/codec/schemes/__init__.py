@@ -1,5 +1,6 @@
 """Ways to put an update on the wire; one file each. `Scheme` is what they have in common."""
 
+from ofediq.codec.schemes.additive import Additive
 from ofediq.codec.schemes.blockwise import SymbolCoding
 from ofediq.codec.schemes.bucketed import Bucketed
 from ofediq.codec.schemes.grid import Grid
@@ -13,6 +14,7 @@ from ofediq.codec.schemes.signs import Signs
 from ofediq.codec.schemes.sparse import Sparse
 
 __all__ = [
+    "Additive",
     "Bucketed",
     "Encoded",
     "Grid",
