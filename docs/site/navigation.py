@@ -8,7 +8,15 @@ from mkdocs.structure.files import Files
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Start": ("index.md", "concepts.md", "data.md", "own-data.md", "models.md"),
     "Methods": ("methods.md", "own-method.md", "compressors.md", "step-size.md", "learning-per-bit.md"),
-    "Live": ("federation.md", "deploy.md", "device.md", "page.md", "tracking.md", "security.md"),
+    "Live": (
+        "federation.md",
+        "deploy.md",
+        "device.md",
+        "page.md",
+        "tracking.md",
+        "security.md",
+        "privacy.md",
+    ),
     "Commands": ("commands/index.md",),
     "Paper": ("theory.md", "reproduction.md", "results.md"),
     "Inside": ("performance.md", "wire-format.md", "decisions.md"),

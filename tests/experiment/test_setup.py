@@ -7,6 +7,7 @@ import pytest
 from ofediq.errors import InputError
 from ofediq.experiment import Config, Experiment
 from ofediq.methods import coin
+from ofediq.methods.privacy import promise_of
 
 
 def small(**choices: Any) -> Config:
@@ -94,3 +95,17 @@ def test_server_rule_by_name() -> None:
     chosen = Experiment.set_up(small(methods=("fedogd", "ofediq"), server="coin")).methods
     assert {one.server for one in chosen.values()} == {coin()}
     assert chosen["fedogd"].client == Experiment.set_up(small()).methods["fedogd"].client
+
+
+def test_epsilon_reaches_the_methods_that_promise_it() -> None:
+    experiment = Experiment.set_up(small(methods=(), epsilon=2.0, delta=1e-6))
+    assert list(experiment.methods) == ["fedogd", "private"]
+    promise = promise_of(experiment.methods["private"])
+    assert promise is not None
+    assert (promise.epsilon, promise.delta) == (2.0, 1e-6)
+    assert promise_of(experiment.methods["fedogd"]) is None
+
+
+def test_epsilon_needs_a_method_that_promises_it() -> None:
+    with pytest.raises(InputError, match="`epsilon` must go with a method that promises it"):
+        Experiment.set_up(small(epsilon=2.0))

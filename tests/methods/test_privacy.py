@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from ofediq import methods, models, simulate, streams
 from ofediq.codec.skellam import secret_skellam, skellam
 from ofediq.errors import InputError
 from ofediq.methods import Terms
-from ofediq.methods.compress import Additive, additive
+from ofediq.methods.compress import Addable, additive
 from ofediq.methods.pieces import describe, restore
 from ofediq.methods.privacy import promise_of
 from ofediq.methods.registry import make
@@ -90,7 +91,7 @@ def test_noise_is_skellam(variance: float, secret: bool) -> None:
 def test_noise_of_a_sum_is_what_the_accountant_asked_for() -> None:
     method = make("private(keep=300, senders=40, epsilon=2.0, least=40)")
     piece = method.compress
-    assert isinstance(piece, Additive)
+    assert isinstance(piece, Addable)
     zeros = np.zeros((40, 300), np.float32)
     sums = [piece.symbols(zeros, Address(0, step, np.arange(40))).sum(0) for step in range(1, 61)]
     variance = skellam_variance(2.0, 1e-5, piece.sensitivity, 300)
@@ -197,7 +198,7 @@ def test_a_budget_buys_coordinates_and_what_is_promised_is_known() -> None:
     assert promise is not None
     assert (promise.epsilon, promise.delta) == (2.0, 1e-6)
     piece = method.compress
-    assert isinstance(piece, Additive)
+    assert isinstance(piece, Addable)
     share = 8 * piece.payload_bytes * piece.senders / terms.bits_per_step
     assert 0.95 < share <= 1
     variance = piece.noise * method.server.least  # type: ignore[attr-defined]  # `Promised`
@@ -205,5 +206,14 @@ def test_a_budget_buys_coordinates_and_what_is_promised_is_known() -> None:
 
 
 def _noise(method: methods.Method) -> float:
-    assert isinstance(method.compress, Additive)
+    assert isinstance(method.compress, Addable)
     return method.compress.noise
+
+
+def test_who_sends_must_not_tell_about_updates() -> None:
+    open_, closed = make("ofedgrid(bits_per_step=1e4)"), make("private(keep=50, senders=20)")
+    with pytest.raises(InputError, match="`participation` must not look at updates in a private method"):
+        replace(
+            open_,
+            server=replace(closed.server, inner=open_.server),  # type: ignore[type-var]  # `Promised`
+        )

@@ -21,6 +21,8 @@ from ofediq.experiment.config import Config
     steps=Variant(300),
     step_size=Variant(),
     preset=Variant("authors", "paper or authors, as in `ofediq run`."),
+    epsilon=Variant(),
+    delta=Variant(),
     model=Variant(),
     seeds=Variant(3),
     seed=Variant(),
@@ -79,12 +81,15 @@ def _show(found: dict[str, Any]) -> None:
     if not found["points"]:
         return
     metric = found["metric"]
-    rows = [("FedOGD", "", "100%", "100%", value_text(found["ceiling"]["value"], metric))]
+    private = any(point["epsilon"] for point in found["points"])
+    rows = [("FedOGD", "", "100%", "100%", value_text(found["ceiling"]["value"], metric), "none")]
     for point in found["points"]:
         budget = "" if point["budget"] is None else f"{100 * point['budget']:g}%"
         value = "diverged" if point["value"] is None else value_text(point["value"], metric)
-        rows.append(
-            (point["name"], budget, *(f"{100 * point[key]:.3g}%" for key in ("share", "share_total")), value)
-        )
-    render.show(render.table(("method", "budget", "real bits", "all bytes", metric), rows))
+        shares = (f"{100 * point[key]:.3g}%" for key in ("share", "share_total"))
+        promised = "none" if point["epsilon"] is None else f"{point['epsilon']:.3g}"
+        rows.append((point["name"], budget, *shares, value, promised))
+    header = ("method", "budget", "real bits", "all bytes", metric, "epsilon")
+    shown = slice(None) if private else slice(-1)
+    render.show(render.table(header[shown], [row[shown] for row in rows]))
     typer.echo(f"Picture: {found['figure']}")

@@ -178,9 +178,10 @@ def _facts(summary: dict[str, Any]) -> dict[str, str]:
     seeds = f", mean ± standard deviation of {config['seeds']} seeds" if config["seeds"] > 1 else ""
     server = f", server {config['server']}" if config.get("server") else ""
     step = "" if config["preset"] == "auto" and not server else f", step size {config['step_size']:g}"
+    promise = f", epsilon {config['epsilon']:g} at delta {config['delta']:g}" if config.get("epsilon") else ""
     return {
         "data": f"{stream['samples']:,} samples, {seen}{dealt}",
-        "budget": f"{config['budget']:g} of FedOGD's uplink bits",
+        "budget": f"{config['budget']:g} of FedOGD's uplink bits{promise}",
         "preset": f"{config['preset']}{server}{step}{seeds}",
         "engine": _engines(summary),
     }

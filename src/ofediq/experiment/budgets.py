@@ -61,7 +61,7 @@ def frontier(
 def _runs(config: Config, budgets: Sequence[float]) -> Iterator[tuple[str, Config]]:
     """The runs behind a frontier, by the name of their folder: first the ceiling, then budget after budget."""
     free = tuple(dict.fromkeys(("fedogd", *(key for key in config.methods if _free(key)))))
-    yield "reference", replace(config, methods=free, budget=1.0)
+    yield "reference", replace(config, methods=free, budget=1.0, epsilon=None)
     paid = tuple(key for key in config.methods if not _free(key))
     for budget in budgets:
         yield f"budget-{budget:g}", replace(config, methods=paid, budget=budget)
@@ -102,6 +102,7 @@ def _collect(summaries: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
                     "share": one["bits_wire"] / fedogd["bits_wire"],
                     "share_total": one["bytes_total"] / fedogd["bytes_total"],
                     "share_formula": one["bits_formula"] / fedogd["bits_formula"],
+                    "epsilon": one.get("epsilon"),
                     "value": one[metric],
                     "values": one["per_seed"][metric],
                     "seconds": one["seconds"],

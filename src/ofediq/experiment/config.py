@@ -28,6 +28,7 @@ from ofediq.settings import (
 DEFAULT_CLIENTS, DEFAULT_STEPS, DEFAULT_BUDGET = 1000, 300, 0.01
 _PAPER_METHODS = ("fedogd", "ofedavg", "fedomd", "ofediq")
 _AUTO_METHODS = ("fedogd", "ofediq", "ofedgrid", "local")
+_PRIVATE_METHODS = ("fedogd", "private")
 _LAST_SEED = 2**32 - 1
 _DATA, _LEARNING = "Data and clients", "Methods and model"  # parts of the help page
 
@@ -83,7 +84,7 @@ class Config(Settings):
     methods: tuple[Annotated[str, accepted_by("ofediq.methods.registry:known")], ...] = setting(
         (),
         "Methods with commas, such as fedogd,ofediq(levels=7); `ofediq methods` lists them.",
-        shown="the first four; fedogd, ofediq, ofedgrid, local for auto",
+        shown="the first four; fedogd, ofediq, ofedgrid, local for auto; fedogd, private with --epsilon",
         panel=_LEARNING,
     )
     budget: Fraction | None = setting(
@@ -112,6 +113,13 @@ class Config(Settings):
         shown="the preset's",
         panel=_LEARNING,
     )
+    epsilon: Positive | None = setting(
+        None,
+        "Privacy that private methods promise for each sample.",
+        shown="4 where a method promises any",
+        panel=_LEARNING,
+    )
+    delta: Fraction = setting(1e-5, "How likely that promise may fail.", panel=_LEARNING)
     planner: Literal["paper", "exact"] = setting(
         "paper", "OFedIQ's parameters: paper (Algorithm 3) or exact (the optimum).", panel=_LEARNING
     )
@@ -194,7 +202,8 @@ class Config(Settings):
         if self.preset is None:
             object.__setattr__(self, "preset", "paper" if self.data is None else "auto")
         if not self.methods:
-            object.__setattr__(self, "methods", _AUTO_METHODS if self.automatic else _PAPER_METHODS)
+            usual = _AUTO_METHODS if self.automatic else _PAPER_METHODS
+            object.__setattr__(self, "methods", usual if self.epsilon is None else _PRIVATE_METHODS)
         if self.automatic:
             return  # `auto` decides when it has seen the data
         require(self.baseline is None, "baseline", "needs preset auto", self.baseline)

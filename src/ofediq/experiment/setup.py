@@ -12,6 +12,7 @@ from ofediq.errors import InputError, require
 from ofediq.experiment import auto
 from ofediq.experiment.config import Config
 from ofediq.methods import Method, at_budget, server_rule, untuned, usual_budget, with_server
+from ofediq.methods.privacy import promise_of
 from ofediq.methods.round import formula_bits
 from ofediq.models import Model, build
 from ofediq.streams import Dataset, Stream, load, load_file, partition, synthetic
@@ -72,6 +73,8 @@ class Experiment:
                 "paper" if config.automatic else str(config.preset),
                 planner,
                 stream.steps,
+                config.epsilon,
+                config.delta,
             )
             for key in config.methods
         }
@@ -80,6 +83,11 @@ class Experiment:
             methods = {key: with_server(one, rule) for key, one in methods.items()}
         elif config.automatic:
             methods = {key: untuned(one, deep=model.deep) for key, one in methods.items()}
+        if config.epsilon is not None and not any(map(promise_of, methods.values())):
+            raise InputError(
+                "`epsilon` must go with a method that promises it, such as private: `ofediq methods` lists them, "
+                f"got {', '.join(config.methods)}"
+            )
         notes = [f"Assumed: {'; '.join(assumed)}."] if assumed else []
         notes += [note for one in methods.values() for note in _concerns(one, budget, model, stream)]
         return cls(config, deal, model, methods, tuple(notes))

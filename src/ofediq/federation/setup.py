@@ -15,6 +15,7 @@ from ofediq.federation.protocol.state import ServerState
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.methods import Method
 from ofediq.methods.pieces import describe
+from ofediq.methods.privacy import promise_of
 from ofediq.models import Model
 
 
@@ -70,6 +71,9 @@ def _parameters(method: Method, rules: Rules) -> dict[str, Any]:
     }
     for piece in (method.client, method.participation, method.compress, method.server):
         parameters |= _numbers(describe(piece))
+    promise = promise_of(method)
+    if promise is not None:
+        parameters |= {"epsilon": promise.epsilon, "delta": promise.delta, "private": promise.unit}
     parameters["pace"] = "as fast as possible" if rules.pace == "asap" else f"every {rules.interval:g} s"
     parameters["deadline"] = rules.deadline
     if rules.roster:

@@ -57,6 +57,11 @@ class Method:
         require_choice("topology", self.topology, ("federated", "central", "separate"))
         if self.topology != "federated" and not self.broadcast.exact:
             raise InputError(f"`broadcast` must be whole without a server, got topology {self.topology!r}")
+        if getattr(self.server, "promise", None) is not None and not self.participation.foreseeable:
+            raise InputError(
+                "`participation` must not look at updates in a private method, since who sends tells about them, "
+                f"got {self.participation!r}"
+            )
         for piece in ("participation", "compress"):
             signal = getattr(getattr(self, piece), "signal", None)
             if signal is not None and signal not in self.server.scalars:

@@ -143,12 +143,12 @@ class KeepLargest(codec.Sparse, Compressor):
 
 @piece
 @dataclass(frozen=True)
-class Additive(codec.Additive, Compressor):
+class Addable(codec.Additive, Compressor):
     """Whole numbers on a common support and grid, modulo 2^m, with noise, see `codec.Additive`."""
 
     coding = "packed"
 
-    def on_device(self) -> Additive:
+    def on_device(self) -> Addable:
         """With noise that nobody can repeat."""
         return replace(self, secret=True)
 
@@ -214,7 +214,7 @@ def keep_largest(keep: int | float, values: Compressor | None = None) -> KeepLar
     return KeepLargest(keep, Identity() if values is None else values)
 
 
-def additive(keep: int, clip: float, senders: int, *, largest: int = 4, noise: float = 0.0) -> Additive:
+def additive(keep: int, clip: float, senders: int, *, largest: int = 4, noise: float = 0.0) -> Addable:
     """Messages that add up unread: `keep` coordinates on a common grid, see `codec.Additive`.
 
     `largest` is the largest size of a coordinate in steps of the grid, of which an update of norm `clip` has about
@@ -224,4 +224,4 @@ def additive(keep: int, clip: float, senders: int, *, largest: int = 4, noise: f
     7
     """
     bits = bits_for(largest, senders, noise)
-    return Additive(keep, float(clip), senders, bits, float(noise))
+    return Addable(keep, float(clip), senders, bits, float(noise))

@@ -43,6 +43,11 @@ class Promised(ServerRule):
         return self.inner.name
 
     @property
+    def descent(self) -> float | None:
+        """As the wrapped rule says."""
+        return getattr(self.inner, "descent", None)
+
+    @property
     def vectors(self) -> tuple[str, ...]:  # type: ignore[override]  # what the wrapped rule says
         """As the wrapped rule."""
         return self.inner.vectors

@@ -226,17 +226,21 @@ def at_budget(
     preset: str = "paper",
     planner: str = "paper",
     steps: int | None = None,
+    epsilon: float | None = None,
+    delta: float = 1e-5,
 ) -> Method:
     """The method that `key` names with the parameters that spend `budget`, a fraction of FedOGD's uplink bits.
 
     OFedAvg gets p = budget, FedOMD L = 1 / budget (rounded up, so that it does not exceed the budget), OFedIQ the
     plan that `planner` ("paper" or "exact") makes. OFedGrid spends the budget in real bits over `steps` steps, which
-    it must be told. Methods without a budget (FedOGD and the references) are what they are.
+    it must be told. Methods without a budget (FedOGD and the references) are what they are. Private methods promise
+    `epsilon` at `delta`.
 
     >>> at_budget("fedomd", 0.01, dim=34826, clients=1000).period
     100
     """
-    return make(key, Terms(budget, dim, clients, steps, planner, preset), step_size=step_size, preset=preset)
+    terms = Terms(budget, dim, clients, steps, planner, preset, epsilon, delta)
+    return make(key, terms, step_size=step_size, preset=preset)
 
 
 def parse(text: str) -> tuple[str, dict[str, Any]]:

@@ -18,7 +18,17 @@ class TextTable(NamedTuple):
 def method_rows(summary: dict[str, Any]) -> TextTable:
     """Methods and naive references: how well, and for how many bits."""
     metric: str = summary["metric"]
-    header = ("", metric, "skill", "formula bits", "wire bits", "CCR", "bytes")
+    private = any(one.get("epsilon") is not None for one in summary["methods"].values())
+    header = (
+        "",
+        metric,
+        "skill",
+        "formula bits",
+        "wire bits",
+        "CCR",
+        "bytes",
+        *(["epsilon"] if private else []),
+    )
     methods: list[tuple[str, ...]] = [
         (
             one["name"] + (f", {one['steps']:,} steps" if one["interrupted"] else ""),
@@ -28,11 +38,12 @@ def method_rows(summary: dict[str, Any]) -> TextTable:
             bits_text(one["bits_wire"]),
             f"{100 * one['ccr']:.4g}%",
             bytes_text(one["bytes_total"]),
+            *([_epsilon(one.get("epsilon"))] if private else []),
         )
         for one in summary["methods"].values()
     ]
     naive = [
-        (NAIVE_NAMES.get(name, name), _value(value, metric), *[""] * 5)
+        (NAIVE_NAMES.get(name, name), _value(value, metric), *[""] * (len(header) - 2))
         for name, value in summary["naive"].items()
     ]
     return TextTable(header, [*methods, *naive])
@@ -75,6 +86,10 @@ def _with_spread(one: dict[str, Any], metric: str) -> str:
 
 def _value(value: float | None, metric: str) -> str:
     return value_text(math.nan if value is None else value, metric)
+
+
+def _epsilon(value: float | None) -> str:
+    return "none" if value is None else f"{value:.3g}"
 
 
 def _number(value: float | None) -> str:

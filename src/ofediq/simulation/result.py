@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ofediq.errors import InputError, extra
 from ofediq.methods.connection import Connection
+from ofediq.methods.privacy import promise_of
 
 if TYPE_CHECKING:
     from ofediq.methods import Method
@@ -162,7 +163,7 @@ class Result:
 
     def summary(self) -> dict[str, Any]:
         """The run in a few numbers, JSON-ready."""
-        predictions = float(self.present.sum())
+        predictions, promise = float(self.present.sum()), promise_of(self.method)
         return {
             self.metric: _finite(float(self.curve[-1])),
             "loss": _finite(float(self.loss.sum()) / predictions),
@@ -172,6 +173,7 @@ class Result:
             "bytes_total": float(self.bytes_total.sum()),
             "ccr": self.ccr,
             "ccr_wire": 1.0 - float(self.bits_wire.sum()) / (32.0 * self.model.dim * predictions),
+            "epsilon": None if promise is None else promise.epsilon,
             "senders_per_step": float(self.senders.mean()),
             "steps": self.steps,
             "diverged": self.diverged,

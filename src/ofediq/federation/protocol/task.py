@@ -196,7 +196,7 @@ class Task:
                 str(content["method"]),
                 restore(content["client"], ClientRule),
                 restore(content["participation"], Participation),
-                restore(content["compress"], Compressor),
+                restore(content["compress"], Compressor).on_device(),
                 Announced(tuple(map(str, content["vectors"])), tuple(map(str, content["scalars"]))),
                 int(content["period"]),
                 broadcast=restore(content["broadcast"], Broadcast),

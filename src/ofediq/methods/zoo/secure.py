@@ -10,7 +10,7 @@ from typing import Any
 from ofediq.errors import require, require_choice, require_integer
 from ofediq.methods.client import hold
 from ofediq.methods.composition import Method
-from ofediq.methods.compress import Additive, additive
+from ofediq.methods.compress import Addable, additive
 from ofediq.methods.participation import in_turns
 from ofediq.methods.presets import method, preset_server
 from ofediq.methods.privacy import Promised
@@ -33,7 +33,7 @@ def _spend_privately(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
 def _fit(terms: Terms, given: Mapping[str, Any], promise: Promise | None) -> dict[str, Any]:
     each = terms.bits_per_step / terms.clients
 
-    def message(keep: int, groups: int) -> Additive:
+    def message(keep: int, groups: int) -> Addable:
         senders = -(-terms.clients // groups)
         return _message(keep, senders, _least(senders), 1.0, promise, terms.steps, groups)
 
@@ -69,7 +69,7 @@ def _releases(promise: Promise, steps: int | None, groups: int) -> int:
 
 def _message(
     keep: int, senders: int, least: int, clip: float, promise: Promise | None, steps: int | None, groups: int
-) -> Additive:
+) -> Addable:
     """The compressor whose sums of at least `least` messages have the noise that `promise` asks for."""
     plain = additive(keep, groups * clip, senders)  # updates come divided by the rate 1 / g
     if promise is None:
