@@ -21,7 +21,7 @@ from ofediq.methods.pieces import describe, restore
 from ofediq.methods.privacy import promise_of
 from ofediq.methods.registry import make
 from ofediq.randomness import Address, Purpose, stream_key
-from ofediq.simulation.reference import reference
+from ofediq.simulation.oracle import reference
 from ofediq.theory.privacy import gaussian_noise, skellam_epsilon, skellam_variance
 
 Vectors = npt.NDArray[np.float32]
