@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 
 from ofediq.codec import pack_frame
+from ofediq.federation.protocol.learner import Learner
+from ofediq.federation.protocol.messages import ModelMessage, write_json
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.methods import Method, delta, fedogd, ofedgrid, ofediq
+from ofediq.methods.client import Down
 from ofediq.methods.loudness import pack
+from ofediq.methods.participation import fixed_size
 from tests.device.replay import CHECKED, broadcasts, compiled, needs_compiler, play, record, run, task_of
 
 DIGITS = ModelSpec("softmax", (8, 8), "classification", 10)
@@ -31,6 +35,7 @@ CASES: dict[str, tuple[Method, ModelSpec, float | None]] = {
     "short norms": (ofediq(0.9, 1, 40, coding="entropy", norm_bits=16), DIGITS, None),
     "few blocks": (ofediq(1.0, 7, 2, period=2, coding="entropy"), FLOWS, None),
     "floats are shorter": (ofediq(1.0, 300, 6, coding="entropy"), SENSORS, None),
+    "fixed size": (replace(ofediq(1.0, 3, 2), participation=fixed_size(0.5)), SENSORS, None),
     "authors": (ofediq(0.3, 3, 5, period=3, preset="authors"), DIGITS, None),
 }
 
@@ -93,3 +98,45 @@ def test_reports_on_many_predictions_are_the_same(spec: ModelSpec, every: int, t
     said.append(b"".join(one.payload for one in learner.farewell()))
     answers = run(compiled(tasks[0], tmp_path), records)
     assert [answer.content for answer in answers] == said
+
+
+@needs_compiler
+def test_what_comes_late_twice_or_not_at_all_is_answered_as_in_python(tmp_path: Path) -> None:
+    task = task_of(replace(fedogd(0.1), broadcast=delta(7, 1)), SENSORS)[0]
+    learner, zeros = Learner("f", "c"), np.zeros(task.dim, np.float32)
+
+    def model(epoch: int, step: int, **more: Any) -> bytes:
+        return ModelMessage(epoch, step, 4, Down(zeros, {}, {}), **more).encode(more.get("difference"))
+
+    missed = model(7, 9, difference=b"of a round that it never saw")
+    arrives = [
+        ("task", task.encode()),
+        ("welcome", write_json(number=1)),
+        ("model", b""),
+        ("model", model(7, 1)),
+        ("sample", b""),
+        ("model", model(7, 1)),  # the server did not hear it
+        ("model", model(6, 5)),  # of a server before
+        ("model", model(8, 1)),  # a server that was restarted
+        ("delta", missed),
+        ("sample", b""),  # judged, not learnt
+        ("welcome", write_json(number=1, online=False)),
+        ("model", model(8, 9)),
+        ("sample", b""),
+        ("model", model(8, 9, final=True)),
+        ("sample", b""),
+    ]
+    records, wanted, sample = [], [], np.array([1, 0, -1, 2, 3, 1], np.float32)
+    for kind, payload in arrives:
+        if kind == "sample":
+            records.append(record("s", sample.tobytes()))
+            said = learner.learn(sample[:5], 1.0)[1]
+        else:
+            records.append(record({"task": "t", "welcome": "w"}.get(kind, "m"), payload))
+            said = learner.receive(kind, payload)
+        topics = {one.topic: len(one.payload) for one in said}
+        wanted.append((1 * ("f/u/c" in topics) + 2 * ("f/here/c" in topics), topics.get("f/u/c", 0)))
+    records += [record("t", b"{}"), record("m", model(9, 12)), record("p", sample[:5].tobytes())]
+    answers = run(compiled(task, tmp_path, *CHECKED), records)
+    assert [(answer.result, len(answer.content)) for answer in answers[:-3]] == wanted
+    assert [answer.result for answer in answers[-3:]] == [-2, -2, -3]  # another task

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from tests.device.replay import CHECKED, compiled, needs_compiler, record, run, 
 
 SMALL = ModelSpec("softmax", (9,), "classification", 3)
 WELCOME = write_json(number=0)
-COUNT = 1500
+COUNT = int(os.environ.get("OFEDIQ_FUZZ_FRAMES", "1500"))
 
 
 def damaged(data: bytes, rng: np.random.Generator) -> bytes:
