@@ -107,6 +107,12 @@ class Config(Settings):
         shown="auto",
         panel=_LEARNING,
     )
+    personal: bool | None = setting(
+        None,
+        "Predict with the common model, the naive forecast and an own model, by how each has done; no bits.",
+        shown="with auto, where there is a naive forecast",
+        panel=_LEARNING,
+    )
     server: Annotated[str, one_of("ofediq.methods:SERVERS")] | None = setting(
         None,
         "How the server moves the model: descend, adam, or, without a step size, coin or adaptive.",
@@ -207,6 +213,9 @@ class Config(Settings):
         if self.automatic:
             return  # `auto` decides when it has seen the data
         require(self.baseline is None, "baseline", "needs preset auto", self.baseline)
+        require(
+            not self.personal, "personal", "needs preset auto; elsewhere, methods fedpoe(NAME)", self.personal
+        )
         if self.budget is None:
             object.__setattr__(self, "budget", DEFAULT_BUDGET)
         if self.partition is None:

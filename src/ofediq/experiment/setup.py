@@ -11,10 +11,10 @@ from typing import Any, cast
 from ofediq.errors import InputError, require
 from ofediq.experiment import auto
 from ofediq.experiment.config import Config
-from ofediq.methods import Method, at_budget, server_rule, untuned, usual_budget, with_server
+from ofediq.methods import Method, at_budget, mixed, server_rule, untuned, usual_budget, with_server
 from ofediq.methods.privacy import promise_of
 from ofediq.methods.round import formula_bits
-from ofediq.models import Model, build
+from ofediq.models import Anchored, Model, build
 from ofediq.streams import Dataset, Stream, load, load_file, partition, synthetic
 
 
@@ -83,6 +83,8 @@ class Experiment:
             methods = {key: with_server(one, rule) for key, one in methods.items()}
         elif config.automatic:
             methods = {key: untuned(one, deep=model.deep) for key, one in methods.items()}
+            if isinstance(model, Anchored) and config.personal is not False:
+                methods = {key: mixed(one, model.dim, stream.clients) for key, one in methods.items()}
         if config.epsilon is not None and not any(map(promise_of, methods.values())):
             raise InputError(
                 "`epsilon` must go with a method that promises it, such as private: `ofediq methods` lists them, "

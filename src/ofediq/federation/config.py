@@ -195,7 +195,8 @@ class MethodChoice(Settings):
 
     def build(self, model: Model, clients: int) -> Method:
         """The method for a model."""
-        from ofediq.methods import at_budget, server_rule, untuned, with_server
+        from ofediq.methods import at_budget, mixed, server_rule, untuned, with_server
+        from ofediq.models import Anchored
 
         expected, step_size = self.clients or clients or 1, self.step_size or 0.01
         preset = "paper" if self.automatic else str(self.preset)
@@ -203,7 +204,10 @@ class MethodChoice(Settings):
         chosen = at_budget(self.key, budget, model.dim, expected, step_size, preset, self.planner, self.steps)
         if self.server is not None:
             return with_server(chosen, server_rule(self.server, step_size))
-        return untuned(chosen, deep=model.deep) if self.automatic else chosen
+        if not self.automatic:
+            return chosen
+        fitted = untuned(chosen, deep=model.deep)
+        return mixed(fitted, model.dim, expected) if isinstance(model, Anchored) else fitted
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,12 +21,14 @@ from ofediq.methods.combine import Combine, Sum
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import Compressor, identity
 from ofediq.methods.mirror import Euclidean
+from ofediq.methods.mixture import Mixture
 from ofediq.methods.parameter_free import coin
 from ofediq.methods.participation import Participation, bernoulli, everyone, fixed_size
 from ofediq.methods.server import ServerRule, adam, descend
 
 PRESETS = ("paper", "authors")
 SERVERS = ("descend", "adam", "coin", "adaptive")
+_OWN_MODELS = 2**26  # numbers that the own models of all clients may take together
 
 
 def method(
@@ -128,6 +130,18 @@ def untuned(method: Method, *, deep: bool = False) -> Method:
         return method
     plain = replace(method, client=hold()) if isinstance(method.client, Ogd) else method
     return with_server(plain, adaptive(3e-4) if deep else adaptive())
+
+
+def mixed(method: Method, dim: int, clients: int) -> Method:
+    """`method` on a model that starts from a naive forecast, its clients mixing it, the common and an own model.
+
+    Nothing changes where clients predict with something of their own already. Where own models would take too much
+    memory they are left out.
+    """
+    if method.topology != "federated" or method.client.personal:
+        return method
+    fits = 2 * dim * clients <= _OWN_MODELS
+    return replace(method, client=Mixture(method.client) if fits else Mixture(method.client, own=0.0))
 
 
 def usual_budget(dim: int) -> float:

@@ -17,7 +17,8 @@ def summarize(comparison: Comparison) -> dict[str, Any]:
     Every number of a method comes three times: `name` is the mean over seeds, `name_std` the sample standard
     deviation (null for one seed), `per_seed[name]` the values in the order of `seeds`. A value that is not finite,
     such as the loss of a diverged run, is null, and so is its mean. `skill` is 1 - error / error of the best naive
-    forecast (`reference`) over as many steps: above 0 is better than knowing nothing but the past.
+    forecast (`reference`) over as many steps: above 0 is better than knowing nothing but the past. `drift` are the
+    steps after which errors have risen (first seed), `recent_accuracy` or `recent_mse` the last tenth of the steps.
     """
     methods = {key: _method(comparison, key, results) for key, results in comparison.counted.items()}
     naive = {name: _finite(float(curve[-1])) for name, curve in comparison.naive_curves.items()}
@@ -57,6 +58,7 @@ def _method(comparison: Comparison, key: str, results: Sequence[Result]) -> dict
         **_regret_facts(regrets),
         "steps": steps[0],
         "diverged": any(diverged),
+        "drift": results[0].drift,
         "engine": engines[0],
         "interrupted": comparison.interrupted(key),
         "seeds": [result.seed for result in results],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ofediq.drift import alarms
 from ofediq.errors import InputError, extra
 from ofediq.methods.connection import Connection
 from ofediq.methods.privacy import promise_of
@@ -161,11 +162,19 @@ class Result:
 
         return dynamic_regret_of(self, window, tolerance)
 
+    @property
+    def drift(self) -> list[int]:
+        """The steps after which errors have risen by more than chance allows (`ofediq.drift`)."""
+        known = self.present > 0
+        steps = np.flatnonzero(known) + 1
+        return [int(steps[found - 1]) for found in alarms(self.error[known] / self.present[known])]
+
     def summary(self) -> dict[str, Any]:
         """The run in a few numbers, JSON-ready."""
         predictions, promise = float(self.present.sum()), promise_of(self.method)
         return {
             self.metric: _finite(float(self.curve[-1])),
+            f"recent_{self.metric}": _finite(self._recent()),
             "loss": _finite(float(self.loss.sum()) / predictions),
             "bits_formula": float(self.bits_formula.sum()),
             "bits_wire": float(self.bits_wire.sum()),
@@ -201,6 +210,13 @@ class Result:
     def to_pandas(self) -> Any:
         """The per-step table as a pandas DataFrame."""
         return extra("pandas", "sim").DataFrame(self.table())
+
+    def _recent(self) -> float:
+        """The metric over the last tenth of the steps: what a running mean hides when the stream changes."""
+        last = slice(-max(1, self.steps // 10), None)
+        predictions = float(self.present[last].sum())
+        error = float(self.error[last].sum()) / predictions if predictions else math.nan
+        return 1 - error if self.metric == "accuracy" else error
 
     def _needs(self, task: str, what: str) -> None:
         if self.model.task != task:

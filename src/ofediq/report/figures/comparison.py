@@ -31,7 +31,8 @@ def draw(*results: Result, path: str | Path | None = None, title: str = "") -> F
 def draw_comparison(comparison: Comparison, path: str | Path | None = None, title: str = "") -> Figure:
     """Accuracy or MSE over time and over bits, with the naive references in grey; saved if `path` is given."""
     curves = {results[0].name: results for results in comparison.counted.values()}
-    return compare(curves, comparison.metric, path, comparison.naive_curves, title)
+    drift = {name: results[0].drift for name, results in curves.items()}
+    return compare(curves, comparison.metric, path, comparison.naive_curves, title, drift)
 
 
 def draw_regrets(comparison: Comparison, path: str | Path | None = None, title: str = "") -> Figure:

@@ -51,6 +51,7 @@ def compare(
     path: str | Path | None = None,
     naive: Naive | None = None,
     title: str = "",
+    drift: Mapping[str, Sequence[int]] | None = None,
 ) -> Figure:
     """Draw methods over time and over bits, two panels with one vertical scale; saved if `path` is given.
 
@@ -60,6 +61,7 @@ def compare(
         path: a .png, .pdf or .svg file.
         naive: curves of answers without a model, drawn in grey.
         title: above the panels.
+        drift: steps after which the errors of a method have risen, marked at the lower edge.
     """
     require_choice("metric", metric, tuple(METRICS))
     if not curves:
@@ -74,6 +76,7 @@ def compare(
     time_ends = time_panel(left, runs, metric, naive)
     bits_ends = bits_panel(right, runs, metric, naive)
     scale_metric(left, metric)
+    _mark_drift(left, drift or {}, runs)
     label_ends(left, time_ends)
     label_ends(right, bits_ends)
     return save(figure, path)
@@ -130,6 +133,19 @@ def bits_panel(axes: Axes, runs: Runs, metric: str, naive: Naive | None = None) 
         axes.axhline(last, color=look.colour, linestyle=look.dashes, linewidth=look.width, zorder=1.5)
     axes.set_xlim(low, high)
     return ends
+
+
+def _mark_drift(axes: Axes, drift: Mapping[str, Sequence[int]], runs: Runs) -> None:
+    """A small triangle at the lower edge for each alarm, in the colour of its method."""
+    chosen, shown = looks(runs), False
+    for name, steps in drift.items():
+        places = [0.02] * len(steps)
+        axes.scatter(
+            steps, places, marker="^", s=22, color=chosen[name].colour, transform=axes.get_xaxis_transform()
+        )
+        shown |= bool(steps)
+    if shown:
+        axes.set_xlabel("step (triangle: errors have risen, drift)")
 
 
 def scale_metric(axes: Axes, metric: str) -> None:
