@@ -48,6 +48,7 @@ METHODS = {
     "corrections": methods.make("vrlsgd(period=4)", step_size=0.05),
     "buckets": methods.make("qsgd(rate=0.5)", step_size=0.1),
     "lattice": methods.make("uveqfed(period=2)", step_size=0.1),
+    "measurements": methods.make("fedvqcs(rate=0.5)", step_size=0.1),
     "lazy": methods.make("lasg(period=2)", step_size=0.05),
     "own models": methods.make("fedomd_local(period=4)", step_size=0.1),
     "coin": methods.with_server(methods.ofedavg(0.3), methods.coin()),

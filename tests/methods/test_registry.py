@@ -34,7 +34,11 @@ def test_a_budget_is_not_exceeded(name: str) -> None:
         pytest.skip("it keeps its budget on the way")
     each = formula_bits(made, TERMS.dim)
     if each != each:  # no formula: the bits of a message are counted
-        updates = np.random.default_rng(0).standard_normal((1, TERMS.dim)).astype(np.float32)
+        updates = (
+            np.random.default_rng(0)
+            .standard_normal((1, made.client.sends(TERMS.dim)["update"]))
+            .astype(np.float32)
+        )
         each = float(made.compress.apply(updates, Address(0, 1, np.arange(1)))[1][0])
     rate = float(made.participation.rates(TERMS.clients).mean())
     assert rate / made.period * each * TERMS.clients <= TERMS.bits_per_step * (1 + 1e-6)

@@ -10,7 +10,10 @@ import pytest
 from ofediq import methods, models, streams
 from ofediq.codec import Lattice, Rotated
 from ofediq.codec.kit import rotate_rows, rotate_rows_back
+from ofediq.codec.schemes.codebook import codewords
+from ofediq.methods.client import Down, Window
 from ofediq.methods.registry import make
+from ofediq.methods.zoo.fedvqcs import projection
 from ofediq.randomness import Address, Key, Purpose, uniform, words
 from ofediq.simulation import simulate
 from ofediq.streams import Dataset, Stream
@@ -276,3 +279,88 @@ def test_uveqfed_is_fedavg_with_messages_of_a_lattice(stream: Stream) -> None:
     one = simulate(make("uveqfed(bits=4, period=3, step_size=0.02)"), stream, MODEL)
     other = replace(make("fedavg(period=3, step_size=0.02)"), compress=make("uveqfed(bits=4)").compress)
     np.testing.assert_array_equal(one.params, simulate(other, stream, MODEL).params)
+
+
+# FedVQCS -----------------------------------------------------------------------------------------------------------
+
+
+def hard(rows: Vector, keep: int) -> Vector:
+    """The largest of each row."""
+    kept = np.zeros_like(rows)
+    for row, out in zip(rows, kept, strict=True):
+        where = np.argsort(-np.abs(row), kind="stable")[:keep]
+        out[where] = row[where]
+    return kept
+
+
+def iterative_hard_thresholding(y: Vector, matrix: Vector, keep: int) -> Vector:
+    """Blumensath and Davies' normalised form, one block."""
+    x = np.zeros(matrix.shape[1])
+    for _ in range(20):
+        slope = matrix.T @ (y - matrix @ x)
+        support = hard((x if x.any() else slope)[None], keep)[0] != 0
+        along = slope * support
+        if not along.any():
+            break
+        x = hard((x + (along @ along) / ((matrix @ along) @ (matrix @ along)) * slope)[None], keep)[0]
+    return x
+
+
+def test_fedvqcs_follows_its_equations() -> None:
+    # 20 coordinates in two blocks of 10, with 8 measurements each and 1 coordinate kept; not quantised.
+    features, clients = 19, 2
+    data = streams.synthetic(task="regression", clients=clients, steps=15, features=features, seed=2)
+    model = models.linear(features)
+    matrix = projection(8, 10).astype(np.float64)
+    assert matrix.std() == pytest.approx(8**-0.5, rel=0.2)
+    w, errors = model.initial(0).astype(np.float64), np.zeros((clients, 20))
+    for window in windows(data, 1):
+        total = np.zeros((2, 8))
+        for k, ((x, y),) in enumerate(window):
+            wanted = errors[k] + gradient(w, x, y)
+            kept = hard(wanted.reshape(2, 10), 1)
+            errors[k] = wanted - kept.reshape(-1)
+            total += kept @ matrix.T
+        found = np.array([iterative_hard_thresholding(row, matrix, 2) for row in total])
+        w = w - 0.05 / clients * found.reshape(-1)
+    plain = replace(
+        make("fedvqcs(measurements=8, keep=1, block=10, step_size=0.05)"), compress=methods.identity()
+    )
+    np.testing.assert_allclose(simulate(plain, data, model).params, w, rtol=1e-3, atol=1e-4)
+
+
+def test_fedvqcs_sends_the_nearest_codewords() -> None:
+    rows = np.random.default_rng(0).standard_normal((3, 41)).astype(np.float32)
+    scheme, address = make("fedvqcs(length=2, bits=3, measurements=64)").compress, Address(0, 1, np.arange(3))
+    sent, bits = scheme.apply(rows, address)
+    book = codewords(2, 3).astype(np.float64)
+    unit = np.pad(sent, ((0, 0), (0, 1))) / np.sqrt(
+        (sent**2).sum(1, keepdims=True)
+    )  # the scale is in what was sent
+    assert (bits == 16 + 8 * ((21 * 3 - 1) // 8)).all()
+    for row, made in zip(rows, unit, strict=True):
+        words = np.pad(row, (0, 1)).reshape(-1, 2) * np.sqrt(41) / np.linalg.norm(row)
+        nearest = book[((words[:, None] - book) ** 2).sum(-1).argmin(1)].reshape(-1)[:41]
+        np.testing.assert_allclose(made[:41], nearest / np.linalg.norm(nearest), atol=0.01)
+
+
+def recovery_error(clients: int, shared: bool) -> float:
+    """How far the recovered sum is from the sum of sparse updates of many clients, relative to it."""
+    rng, chosen = np.random.default_rng(0), make("fedvqcs")
+    server, rule = chosen.server, chosen.client
+    updates = np.zeros((clients, 512), np.float32)
+    for row in updates:
+        places = np.arange(16) if shared else rng.choice(512, 16, replace=False)
+        row[places] = rng.standard_normal(16) + 3 * rng.choice([-1, 1])
+    memory = {"error": np.zeros_like(updates)}
+    down = Down(np.zeros(512, np.float32), {}, {})
+    window = Window(down.model, updates, np.ones(clients, np.float32))
+    total = rule.finish(window, down, memory)["update"].sum(0)
+    found = server.recover(total, np.int32(clients), 512)  # type: ignore[attr-defined]  # its own rule
+    return float(np.linalg.norm(found - updates.sum(0)) / np.linalg.norm(updates.sum(0)))
+
+
+def test_fedvqcs_recovers_sums_that_are_sparse_and_no_others() -> None:
+    assert recovery_error(1, shared=False) < 0.01
+    assert recovery_error(20, shared=True) < 0.15  # it looks for twice as many coordinates as there are
+    assert recovery_error(20, shared=False) > 0.5  # 300 coordinates from 128 measurements

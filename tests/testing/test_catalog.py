@@ -42,6 +42,7 @@ CASES = {
     "qsgd": methods.make("qsgd(rate=0.6, step_size=0.1)"),
     "uveqfed": methods.make("uveqfed(period=2, rate=0.6, step_size=0.1)"),
     "uveqfed-scalar": methods.make("uveqfed(bits=3, lattice=scalar, step_size=0.1)"),
+    "fedvqcs": methods.make("fedvqcs(period=2, rate=0.6, step_size=0.1)"),
     "vrlsgd": methods.make("vrlsgd(period=4, step_size=0.1)"),
     "laq": methods.make("laq(step_size=0.1)"),
     "lasg": methods.make("lasg(period=2, step_size=0.1)"),

@@ -30,6 +30,7 @@ from ofediq.codec.rotated import Rotation
 from ofediq.codec.schemes import (
     Additive,
     Bucketed,
+    Codebook,
     Encoded,
     Grid,
     Lattice,
@@ -51,6 +52,7 @@ __all__ = [
     "HEADER_BYTES",
     "Additive",
     "Bucketed",
+    "Codebook",
     "Coding",
     "Encoded",
     "Grid",

@@ -31,7 +31,7 @@ def client_is_rowwise(case: Case) -> str:
 
 def server_is_pure(case: Case) -> str:
     """The server's rule keeps nothing but the state that it returns."""
-    rule, start, totals = case.method.server, _start(case), case.dense
+    rule, start, totals = case.method.server, _start(case), _totals(case)
     state = rule.init(start)
 
     def call(total: Vectors) -> Any:
@@ -51,7 +51,7 @@ def server_works_in_jax(case: Case) -> str:
     here: Any = (start, rule.init(start))
     there: Any = jax.tree.map(jnp.asarray, here)
     layout = _layout(there)
-    for total in case.dense[:3]:
+    for total in _totals(case)[:3]:
         here = rule.apply(here[0], total.copy(), clients, here[1])
         there = fast(there[0], total, there[1])
         demand(
@@ -71,7 +71,7 @@ def server_survives_extremes(case: Case) -> str:
     with quiet():
         for scale in (0.0, 1e15):
             moved, state = rule.apply(
-                start, np.float32(scale) * case.dense[0], case.stream.clients, rule.init(start)
+                start, np.float32(scale) * _totals(case)[0], case.stream.clients, rule.init(start)
             )
             leaves = [np.asarray(leaf) for leaf in jax.tree.leaves((moved, state))]
             nan = any(np.isnan(leaf).any() for leaf in leaves if leaf.dtype.kind == "f")
@@ -109,6 +109,11 @@ def broadcast_agrees(case: Case) -> str:
 
 def _start(case: Case) -> Vectors:
     return np.asarray(case.method.server.start(case.model.initial(case.seed)), np.float32)
+
+
+def _totals(case: Case) -> Vectors:
+    """Sums of what clients send, as long as that is."""
+    return case.dense[:, : case.method.client.sends(case.dim)["update"]]
 
 
 def _models(case: Case) -> Vectors:

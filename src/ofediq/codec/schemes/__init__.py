@@ -3,6 +3,7 @@
 from ofediq.codec.schemes.additive import Additive
 from ofediq.codec.schemes.blockwise import SymbolCoding
 from ofediq.codec.schemes.bucketed import Bucketed
+from ofediq.codec.schemes.codebook import Codebook
 from ofediq.codec.schemes.grid import Grid
 from ofediq.codec.schemes.lattice import Lattice
 from ofediq.codec.schemes.quantized import Quantized
@@ -16,6 +17,7 @@ from ofediq.codec.schemes.sparse import Sparse
 __all__ = [
     "Additive",
     "Bucketed",
+    "Codebook",
     "Encoded",
     "Grid",
     "Lattice",
