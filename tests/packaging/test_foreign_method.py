@@ -124,7 +124,8 @@ def test_run_and_frontier_take_it(installed: dict[str, str], tmp_path: Path) -> 
         "-m",
         "ofediq",
         "frontier",
-        *chosen,
+        "--methods",
+        "ofediq,heavy_client(decay=0.9)",  # one that has a budget, and one that costs what it costs
         *small,
         "--budgets",
         "0.1",
