@@ -24,6 +24,7 @@ from ofediq.cli.plan import plan
 from ofediq.cli.reproduce import reproduce
 from ofediq.cli.run import run
 from ofediq.cli.serve import serve
+from ofediq.cli.sweep import sweep
 from ofediq.cli.up import up
 from ofediq.errors import OFedIQError
 
@@ -41,6 +42,7 @@ app = typer.Typer(
 app.command()(plan)
 app.command()(run)
 app.command()(frontier)
+app.command()(sweep)
 app.command()(reproduce)
 app.command()(methods)
 app.command()(data)

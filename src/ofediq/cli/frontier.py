@@ -37,6 +37,10 @@ def frontier(
         Path | None, typer.Option(help="Folder for the files.", show_default="runs/frontier-DATASET-PRESET")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Run again what is there.")] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(help="Processes for methods and seeds.", show_default="one per core, if worth it"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the points as JSON.")] = False,
 ) -> None:
     """Draw final accuracy or error against real uplink bits, with FedOGD as the ceiling.
@@ -57,7 +61,7 @@ def frontier(
     config = Config(**given, regret=False)
     folder = out or Path("runs") / f"frontier-{config.name}-{config.preset}"
     with Reporter() as reporter:
-        found = draw(config, _parse_budgets(budgets), folder, reporter, force=force)
+        found = draw(config, _parse_budgets(budgets), folder, reporter, force=force, jobs=jobs)
     if as_json:
         typer.echo(json.dumps(found, indent=2))
     else:

@@ -134,6 +134,27 @@ def split(text: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
+def option_values(kind: type[Settings], text: str, option: str) -> tuple[str, list[Any]]:
+    """A field of `kind` and some values for it, from words such as `budget=.1,.01`; `;` parts values with commas.
+
+    >>> from ofediq.experiment.config import Config
+    >>> option_values(Config, "budget=.1,.01", "over"), option_values(Config, "hidden=16;64,64", "over")
+    (('budget', [0.1, 0.01]), ('hidden', [[16], [64, 64]]))
+    """
+    name, equals, words = text.partition("=")
+    name = name.strip().replace("-", "_")
+    fields = {one.name: one for one in declared(kind)}
+    require(bool(equals and words), option, "must look like name=value,value", text)
+    require(name in fields, option, "must name one of the options", name)
+    one, parts = fields[name], (words.split(";") if ";" in words else split(words))
+    convert = {"integer": int, "number": float}.get(form(one.kind), str)
+    try:
+        values = [parsed(one, convert(part)) for part in parts]
+    except ValueError:
+        raise InputError(f"`{option}` must give {name} values of its kind, got {words!r}") from None
+    return name, [checked(one.kind, value, name) for value in values]
+
+
 def _name(one: Declared, variant: Variant) -> str:
     return variant.name or one.note.option or one.name
 

@@ -26,6 +26,10 @@ def reproduce(
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for runs, figures and report.")] = Path("runs/reproduce"),
     force: Annotated[bool, typer.Option("--force", help="Run again what is finished.")] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(help="Processes for methods and seeds.", show_default="one per core, if worth it"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> None:
     """Run the paper's experiments again and check its claims.
@@ -55,6 +59,7 @@ def reproduce(
             out=out,
             force=force,
             listener=reporter,
+            jobs=jobs,
         )
     if as_json:
         typer.echo(json.dumps(_chosen(target, results), indent=2))

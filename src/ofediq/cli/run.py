@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,6 +41,18 @@ def run(
         int | None,
         typer.Option(help="Save the state every so many steps.", show_default="when interrupted"),
     ] = None,
+    processes: Annotated[
+        int | None, typer.Option(help="Split the clients over so many processes on this machine.")
+    ] = None,
+    coordinator: Annotated[
+        str | None, typer.Option(help="host:port of the first of several processes, on many machines.")
+    ] = None,
+    process: Annotated[int | None, typer.Option(help="Which of them this one is, from 0.")] = None,
+    of: Annotated[int | None, typer.Option(help="How many there are.")] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(help="Processes for methods and seeds.", show_default="one per core, if worth it"),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Compare online federated methods on a stream, all at the same number of bits.
@@ -53,6 +67,7 @@ def run(
       ofediq run --data plant.csv --target state --client-column sensor
       ofediq run --resume --out runs/digits-paper
       ofediq run --config runs/digits-paper/config.json --budget 0.1
+      ofediq run --dataset mnist --clients 100000 --processes 2
     """
     if checkpoint_every is not None:
         require_integer("checkpoint_every", checkpoint_every, 1)
@@ -61,11 +76,34 @@ def run(
     _require_extras()
     chosen = _configuration(given, config, out if resume else None)
     follower = _tracker(chosen, TrackerChoice(**tracked))
-    summary = _execute(chosen, out, resume, force, checkpoint_every, follower)
+    with _together(chosen, processes, coordinator, process, of) as first:
+        if not first:
+            return
+        summary = _execute(chosen, out, resume, force, checkpoint_every, jobs, follower)
     _show(summary, as_json)
     if summary["interrupted"]:
         typer.echo(f"Interrupted; continue with: ofediq run --resume --out {summary['folder']}", err=True)
         raise typer.Exit(130)
+
+
+@contextmanager
+def _together(
+    config: Config, processes: int | None, coordinator: str | None, process: int | None, of: int | None
+) -> Iterator[bool]:
+    """This process among others, if there are any; yields whether it is the first, when the others are done."""
+    from ofediq.experiment import together
+
+    seat = together.seat_of(coordinator, process, of)
+    if processes is not None and seat is not None:
+        raise InputError("`processes` and `coordinator` exclude each other: one machine, or many")
+    with ExitStack() as stack:
+        if processes is not None and processes > 1:
+            seat = stack.enter_context(together.spawned(config, processes))
+        if seat is not None:
+            stack.enter_context(together.joined(seat))
+        if seat is not None and seat.process > 0:
+            together.help_out(config)
+        yield seat is None or seat.process == 0
 
 
 def _require_extras() -> None:
@@ -111,6 +149,7 @@ def _execute(
     resume: bool,
     force: bool,
     checkpoint_every: int | None,
+    jobs: int | None,
     tracker: Tracker,
 ) -> dict[str, Any]:
     """Run the experiment and write its files; everything that can be wrong is found before the work starts."""
@@ -130,7 +169,7 @@ def _execute(
     folder = folder or free_folder(_RUNS, name)
     with folder.at_work(config, resume=resume, force=force), Reporter() as reporter:
         outcome = run_experiment(
-            experiment, folder, reporter, resume=resume, checkpoint_every=checkpoint_every
+            experiment, folder, reporter, resume=resume, checkpoint_every=checkpoint_every, jobs=jobs
         )
         summary = write_output(experiment.config, folder, outcome)
     # Last, so that nothing a tracker does can harm the run's own files. An interrupted run comes when it is resumed.

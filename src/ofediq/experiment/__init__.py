@@ -8,6 +8,9 @@ runner    run everything, keep what is done
 output    write the files, make the summary
 tracked   the same for an experiment tracker
 budgets   the frontier: the same methods at several budgets
+parallel  methods and seeds in processes of their own, here or on a cluster
+combinations  every combination of some choices
+together  one run over several processes
 
 Names are looked up when they are first used: the command line reads the choices without loading the simulator.
 """
@@ -18,6 +21,7 @@ from ofediq.lazy import attach
 
 if TYPE_CHECKING:
     from ofediq.experiment.budgets import frontier as frontier
+    from ofediq.experiment.combinations import sweep as sweep
     from ofediq.experiment.config import Config as Config
     from ofediq.experiment.folder import Folder as Folder
     from ofediq.experiment.folder import free_folder as free_folder
@@ -40,6 +44,7 @@ _HOMES = {
     "finished": "runner",
     "frontier": "budgets",
     "run": "runner",
+    "sweep": "combinations",
     "track": "tracked",
     "unfinished_folder": "folder",
     "write_output": "output",

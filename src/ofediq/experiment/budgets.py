@@ -24,7 +24,13 @@ BUDGETS = (0.1, 0.01, 0.001, 0.0001)
 
 
 def frontier(
-    config: Config, budgets: Sequence[float], path: Path, listener: Listener, *, force: bool = False
+    config: Config,
+    budgets: Sequence[float],
+    path: Path,
+    listener: Listener,
+    *,
+    force: bool = False,
+    jobs: int | None = 1,
 ) -> dict[str, Any]:
     """Run `config`'s methods at every budget, draw the frontier, and return it.
 
@@ -34,6 +40,7 @@ def frontier(
         path: the folder; each budget gets one below it.
         listener: told about progress.
         force: run again what is there.
+        jobs: see `experiment.run`.
 
     Returns:
         `{"metric", "ceiling", "points": [{"method", "name", "budget", "share", "value", "values", ...}],
@@ -46,7 +53,7 @@ def frontier(
         raise InputError(f"`methods` must name one that has a budget, got {', '.join(config.methods)}")
     summaries = {}
     for name, one in _runs(config, budgets):
-        summaries[name] = _summary(one, Folder(path / name), listener, force)
+        summaries[name] = summary_of(one, Folder(path / name), listener, force, jobs)
         if summaries[name]["interrupted"]:
             break
     found = _collect(summaries)
@@ -72,7 +79,9 @@ def _free(key: str) -> bool:
     return entry(parse(key)[0]).spend is None
 
 
-def _summary(config: Config, folder: Folder, listener: Listener, force: bool) -> dict[str, Any]:
+def summary_of(
+    config: Config, folder: Folder, listener: Listener, force: bool, jobs: int | None
+) -> dict[str, Any]:
     """The summary of one run: read if it is done, else made."""
     same = folder.holds_run and not force and not Config.read(folder.config).difference(config)
     if same and folder.finished:
@@ -80,7 +89,7 @@ def _summary(config: Config, folder: Folder, listener: Listener, force: bool) ->
     folder.check(config, resume=same, force=force)
     experiment = Experiment.set_up(config)
     with folder.at_work(config, resume=same, force=force):
-        outcome = run(experiment, folder, listener, resume=same)
+        outcome = run(experiment, folder, listener, resume=same, jobs=jobs)
         return write_output(config, folder, outcome)
 
 

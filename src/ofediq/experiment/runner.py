@@ -14,11 +14,13 @@ from jax.sharding import Mesh
 from ofediq.errors import CheckpointError
 from ofediq.experiment.archive import load_result, save_result
 from ofediq.experiment.folder import Folder
+from ofediq.experiment.parallel import Errand, processes_for, run_errands
 from ofediq.experiment.setup import Experiment
 from ofediq.methods import Method
 from ofediq.report import Comparison, bits_text, value_text
 from ofediq.simulation import Comparator, InterruptedRunError, Regret, Result, client_mesh, simulate
 from ofediq.simulation.interrupt import deferred_interrupt
+from ofediq.simulation.mesh import anyone
 from ofediq.streams import Stream, naive_references
 
 _FAR_ABOVE = 2.0  # times the error of a naive forecast: something is wrong, and is said
@@ -65,6 +67,7 @@ def run(
     *,
     resume: bool = False,
     checkpoint_every: int | None = None,
+    jobs: int | None = 1,
 ) -> Outcome:
     """Run all methods with all seeds in an open `folder`.
 
@@ -77,15 +80,19 @@ def run(
         listener: told about progress.
         resume: continue from what the folder holds.
         checkpoint_every: save the state of a method about every so many steps.
+        jobs: processes for methods and seeds; None for one per core where that is sooner done. More than one needs a
+            program that may be imported again, as `multiprocessing` asks.
     """
     mesh = _mesh(experiment.config.devices)
     work = _Work(experiment, folder, listener, resume, checkpoint_every, mesh)
     interrupted = False
     try:
+        work.compute_apart(jobs)
         work.simulate_all()
         work.measure_regrets()
     except KeyboardInterrupt:
         interrupted = True
+        work.read_fresh()
     return Outcome(work.comparison(), tuple(work.notes), interrupted)
 
 
@@ -104,6 +111,42 @@ def finished(experiment: Experiment, folder: Folder) -> Comparison | None:
             with suppress(CheckpointError):
                 runs[key].append(load_result(paths[key], method, experiment.model, stream, seed))
     return Comparison(runs, naive) if any(runs.values()) else None
+
+
+def errands(
+    experiment: Experiment,
+    folder: Folder,
+    steps: int,
+    resume: bool = False,
+    checkpoint_every: int | None = None,
+    shared: bool = True,
+) -> list[Errand]:
+    """What of an experiment is not finished in its open `folder`, seed after seed; none if it cannot be made again.
+
+    Args:
+        experiment: whose methods and seeds.
+        folder: where results go.
+        steps: T.
+        resume: whether what is finished there counts.
+        checkpoint_every: see `Errand`.
+        shared: whether those who run them see the folder too.
+    """
+    if experiment.origin is None:
+        return []
+    return [
+        Errand(
+            experiment.origin,
+            key,
+            seed,
+            steps,
+            folder.archive(key, seed),
+            folder.checkpoint(key, seed) if shared else None,
+            checkpoint_every if shared else None,
+        )
+        for seed in experiment.config.all_seeds
+        for key in experiment.methods
+        if not (resume and folder.archive(key, seed).exists())
+    ]
 
 
 class _Work:
@@ -125,6 +168,32 @@ class _Work:
         self.regrets: dict[str, dict[int, Regret]] = {}
         self.notes: list[str] = []
         self.steps = 0
+        self.fresh: set[tuple[str, int]] = set()  # computed by other processes, not yet counted in
+
+    def compute_apart(self, jobs: int | None) -> None:
+        """What is not finished, in processes of their own where that is worth it; `simulate_all` then reads it."""
+        experiment, folder = self.experiment, self.folder
+        stream = experiment.deal(experiment.config.seed)
+        wanted = errands(experiment, folder, stream.steps, self.resume, self.checkpoint_every)
+        work = float(len(wanted)) * stream.clients * stream.steps * experiment.model.dim
+        processes = processes_for(work, len(wanted), jobs)
+        if processes == 1 or experiment.origin is None or self.mesh is not None:
+            return
+        self.resume = True  # from here on, what is there was made by this run
+        try:
+            run_errands(wanted, self.listener, processes=processes)
+        finally:
+            self.fresh = {(one.key, one.seed) for one in wanted if one.archive.exists()}
+
+    def read_fresh(self) -> None:
+        """What other processes finished before an interruption."""
+        for key, seed in sorted(
+            self.fresh - {(key, one.seed) for key, runs in self.runs.items() for one in runs}
+        ):
+            stream, method = self.experiment.deal(seed), self.experiment.methods[key]
+            self.steps = stream.steps
+            archive = self.folder.archive(key, seed)
+            self.runs[key].append(load_result(archive, method, self.experiment.model, stream, seed))
 
     def simulate_all(self) -> None:
         """All methods of a seed, seed after seed."""
@@ -166,8 +235,14 @@ class _Work:
     def _simulate_one(self, key: str, method: Method, stream: Stream, seed: int) -> None:
         self.listener.started(f"{method.name}, seed {seed}", stream.steps)
         archive = self.folder.archive(key, seed)
-        if self.resume and archive.exists():
-            self.runs[key].append(load_result(archive, method, self.experiment.model, stream, seed))
+        if anyone(self.resume and archive.exists()):
+            if not archive.exists():
+                return  # another process has it
+            result = load_result(archive, method, self.experiment.model, stream, seed)
+            if (key, seed) in self.fresh:
+                self._count_in(key, result)
+                return
+            self.runs[key].append(result)
             self.listener.finished("finished before")
             return
         try:
@@ -184,7 +259,13 @@ class _Work:
 
             def progress(done: int, steps: int) -> None:
                 self.listener.advanced(done)
-                check()
+                asked = False
+                try:
+                    check()
+                except KeyboardInterrupt:
+                    asked = True
+                if anyone(asked):  # whoever stops alone leaves the others waiting
+                    raise KeyboardInterrupt
 
             return simulate(
                 method,
@@ -192,7 +273,7 @@ class _Work:
                 self.experiment.model,
                 seed,
                 progress=progress,
-                checkpoint=self.folder.checkpoint(key, seed),
+                checkpoint=None if jax.process_count() > 1 else self.folder.checkpoint(key, seed),
                 checkpoint_every=self.checkpoint_every,
                 resume=self.resume,
                 mesh=self.mesh if method.topology == "federated" else None,
@@ -202,6 +283,10 @@ class _Work:
         """A result that is complete: saved, and its state no longer needed."""
         save_result(self.folder.archive(key, result.seed), result)
         self.folder.checkpoint(key, result.seed).unlink(missing_ok=True)
+        self._count_in(key, result)
+
+    def _count_in(self, key: str, result: Result) -> None:
+        """A finished result, with a line about it, and a sentence where something is wrong."""
         self.runs[key].append(result)
         value = value_text(float(result.curve[-1]), result.metric)
         bits = bits_text(float(result.bits_wire.sum()))
@@ -228,7 +313,12 @@ class _Work:
 
 
 def _mesh(devices: int) -> Mesh | None:
-    """A mesh of so many devices; on a CPU they are made first, which only works before JAX is used."""
+    """A mesh of so many devices; on a CPU they are made first, which only works before JAX is used.
+
+    Processes that were joined pool all of theirs.
+    """
+    if jax.process_count() > 1:
+        return client_mesh()
     if devices == 1:
         return None
     with suppress(RuntimeError):  # JAX is in use already: what it has must do

@@ -29,6 +29,7 @@ class Experiment:
         methods: by key, each with the parameters that the budget buys. All seeds share them, and with them the
             compiled code.
         notes: what a user should know before reading the result, a sentence each.
+        origin: makes it again, in another process; None if nobody can.
     """
 
     config: Config
@@ -36,6 +37,7 @@ class Experiment:
     model: Model
     methods: Mapping[str, Method]
     notes: tuple[str, ...]
+    origin: Callable[[], Experiment] | None = None
 
     @classmethod
     def set_up(cls, config: Config) -> Experiment:
@@ -47,6 +49,7 @@ class Experiment:
         >>> experiment.notes[0]
         'FedOMD never sends: its period of 100 steps is longer than the run of 10 (a budget of 0.1 would do).'
         """
+        origin = partial(cls.set_up, config)
         prepared = auto.prepare(config, _load_options(config)) if config.automatic else None
         deal = _dealer(config) if prepared is None else lambda _: prepared.stream
         stream = deal(config.seed)
@@ -92,7 +95,7 @@ class Experiment:
             )
         notes = [f"Assumed: {'; '.join(assumed)}."] if assumed else []
         notes += [note for one in methods.values() for note in _concerns(one, budget, model, stream)]
-        return cls(config, deal, model, methods, tuple(notes))
+        return cls(config, deal, model, methods, tuple(notes), origin)
 
 
 def _dealer(config: Config) -> Callable[[int], Stream]:

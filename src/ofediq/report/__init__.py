@@ -10,7 +10,7 @@ figures      pictures, one style for all; needs the extra `report` (matplotlib)
 
 from ofediq.report.comparison import Comparison
 from ofediq.report.figures.comparison import draw, draw_comparison, draw_regrets
-from ofediq.report.figures.frontier import draw_frontier
+from ofediq.report.figures.frontier import draw_frontier, draw_sweep
 from ofediq.report.metrics import metrics_table, write_metrics
 from ofediq.report.summary import summarize
 from ofediq.report.tables import TextTable, method_rows, missing_bounds, regret_rows
@@ -25,6 +25,7 @@ __all__ = [
     "draw_comparison",
     "draw_frontier",
     "draw_regrets",
+    "draw_sweep",
     "method_rows",
     "metrics_table",
     "missing_bounds",

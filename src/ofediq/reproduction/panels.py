@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, cast
 
 from ofediq.errors import require_choice
@@ -250,7 +250,8 @@ class Series:
         """Streams, model and methods; the data are loaded."""
         made = Experiment.set_up(self.config)
         methods = {name: self._method(recipe) for name, recipe in self.recipes.items()}
-        return replace(made, methods=methods, notes=())
+        origin = partial(_experiment, self.config, tuple(self.recipes.items()))
+        return replace(made, methods=methods, notes=(), origin=origin)
 
     def part(self, names: Collection[str], seed: int) -> Experiment:
         """Some of the methods with one seed."""
@@ -260,6 +261,11 @@ class Series:
     def _method(self, recipe: Recipe) -> Method:
         """The method under a name that tells people which run this is."""
         return replace(recipe.build(str(self.config.preset)), name=f"{self.config.name} {recipe.parameters}")
+
+
+def _experiment(config: Config, recipes: tuple[tuple[str, Recipe], ...]) -> Experiment:
+    """The experiment of a series, made anew."""
+    return Series(config, dict(recipes)).experiment
 
 
 def series_name(config: Config) -> str:

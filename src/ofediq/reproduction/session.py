@@ -32,6 +32,7 @@ def reproduce(
     out: str | Path = "runs/reproduce",
     force: bool = False,
     listener: Listener,
+    jobs: int | None = 1,
 ) -> dict[str, Any]:
     """Run the target's panels and claims, write what they came to, and return what results.json holds.
 
@@ -47,6 +48,7 @@ def reproduce(
         out: folder.
         force: run everything again.
         listener: told about progress.
+        jobs: see `experiment.run`.
     """
     require_choice("target", target, TARGETS)
     require_choice("preset", preset, PRESETS)
@@ -61,7 +63,7 @@ def reproduce(
             f"QUICK: {scale.clients} clients and at most {scale.steps} steps. This is NOT the paper's scale, and "
             "nothing is compared with the authors' values."
         )
-    complete = run_missing(series, units, listener, force=force)
+    complete = run_missing(series, units, listener, force=force, jobs=jobs)
     complete = complete and measure_all(convex, units, listener, force=force)
     done = load_all(series, units)
     results = collect(names, preset, seeds, scale, done, convex, units)
@@ -84,7 +86,12 @@ def load_all(series: Mapping[str, Series], units: Path) -> dict[str, Comparison]
 
 
 def run_missing(
-    series: Mapping[str, Series], units: Path, listener: Listener, *, force: bool = False
+    series: Mapping[str, Series],
+    units: Path,
+    listener: Listener,
+    *,
+    force: bool = False,
+    jobs: int | None = 1,
 ) -> bool:
     """Run what is not finished, with `force` everything; returns whether all came to its end.
 
@@ -103,7 +110,9 @@ def run_missing(
             keys = [key for key, wanted in missing[name] if wanted == seed]
             for key in keys:  # what lies there is damaged, of another run, or unwanted
                 folder.archive(key, seed).unlink(missing_ok=True)
-            if keys and run(one.part(keys, seed), folder, listener, resume=not force).interrupted:
+            if not keys:
+                continue
+            if run(one.part(keys, seed), folder, listener, resume=not force, jobs=jobs).interrupted:
                 return False
     return True
 

@@ -29,7 +29,7 @@ from ofediq.simulation import checkpoint as saved
 from ofediq.simulation.baselines import central, first_learnt, separate
 from ofediq.simulation.blocks import Block, Records, Runner, first_carry, loop_block, scan_block
 from ofediq.simulation.interrupt import deferred_interrupt
-from ofediq.simulation.mesh import place, shares
+from ofediq.simulation.mesh import over_processes, own_share, place, shares
 from ofediq.simulation.native import native_model, native_sums
 from ofediq.simulation.result import Result
 from ofediq.simulation.window import Feed, Pool, Setting
@@ -119,6 +119,8 @@ class _Run:
     run_block: Runner
     engine: str
     feed: Feed
+    share: slice  # the clients that this process feeds
+    devices: int  # between all processes
     carry: Any
     blocks: list[Records]
     initial: npt.NDArray[np.float32] | None = None
@@ -143,9 +145,14 @@ class _Run:
             raise InputError(f"`initial` must be {model.dim} finite numbers, got shape {list(params.shape)}")
         computes, layers = _computing(model, stream.x.shape[1:])
         setting, run_block, engine = _runner(Setting(method, computes, stream.clients, mesh), layers)
-        padded = -(-stream.clients // shares(mesh)) * shares(mesh)
+        devices = shares(mesh)
+        if setting.mesh is None:
+            share, mesh = own_share(stream.clients, mesh), None
+        else:
+            share = slice(0, -(-stream.clients // devices) * devices)  # with some that fill up the mesh
+        padded = share.stop - share.start
         pool = place(Pool(stream.x, stream.y), mesh)  # type: ignore[arg-type]  # NumPy in, JAX out
-        feed = Feed(pool, place(np.arange(padded, dtype=np.int32), mesh, 0), np.uint32(seed))
+        feed = Feed(pool, place(np.arange(share.start, share.stop, dtype=np.int32), mesh, 0), np.uint32(seed))
         carry: Any
         if method.topology == "federated":
             _check_memory(method, params, padded, mesh)
@@ -154,7 +161,7 @@ class _Run:
         else:
             carry = first_learnt(setting, jnp.asarray(params))
         start = None if initial is None else params
-        return cls(setting, model, stream, seed, run_block, engine, feed, carry, [], start)
+        return cls(setting, model, stream, seed, run_block, engine, feed, share, devices, carry, [], start)
 
     @property
     def method(self) -> Method:
@@ -187,7 +194,7 @@ class _Run:
             "model": self.model.describe(),
             "stream": self.stream.fingerprint(),
             "seed": self.seed,
-            "devices": shares(self.setting.mesh),
+            "devices": self.devices,
             "initial": None
             if self.initial is None
             else blake2b(self.initial.tobytes(), digest_size=16).hexdigest(),
@@ -234,8 +241,8 @@ class _Run:
         period, steps = self.method.period, self.stream.steps
         begin, end = first * period, (first + windows) * period
         order = np.full((windows * period, self.feed.ids.shape[0]), -1, np.int32)
-        taken = self.stream.order[begin:end]
-        order[: len(taken), : self.stream.clients] = taken
+        taken = self.stream.order[begin:end, self.share]
+        order[: len(taken), : taken.shape[1]] = taken
         ends = np.arange(first + 1, first + windows + 1, dtype=np.int32) * period
         return Block(
             order=place(order.reshape(windows, period, -1), self.setting.mesh, 2),
@@ -260,7 +267,8 @@ def _runner(setting: Setting, layers: str) -> tuple[Setting, Runner, str]:
         return setting, runner, "JAX: a reference without a federation"
     sums_of = native_sums(setting)
     if not isinstance(sums_of, str):
-        return setting, loop_block(sums_of), ": ".join(filter(None, ("compiled kernels", layers)))
+        alone = loop_block(over_processes(sums_of, setting.mesh))
+        return replace(setting, mesh=None), alone, ": ".join(filter(None, ("compiled kernels", layers)))
     model = native_model(setting)
     reasons = "; ".join(filter(None, (sums_of, layers)))
     if isinstance(model, str):

@@ -1,7 +1,8 @@
 """The client axis over several devices: a mesh in one process, or one that spans processes.
 
 Clients are split in equal shares; every device sums over its own and the sums are added. Draws are addressed by
-the global number of a client, so the result is the same on any mesh, up to the order of additions.
+the global number of a client, so the result is the same on any mesh, up to the order of additions. Processes with one
+device each may also run compiled kernels on their shares, whose sums meet here outside of JAX's programs.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from ofediq.errors import InputError, require_integer
@@ -47,6 +49,61 @@ def join_processes(coordinator: str, processes: int, index: int) -> None:
         raise InputError(f"`coordinator` must be host:port, got {coordinator!r}")
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(coordinator, num_processes=processes, process_id=index)
+
+
+def one_device_each(mesh: Mesh) -> bool:
+    """Whether the mesh is one of several processes with a device each: they can then also meet outside of JAX."""
+    owners = [device.process_index for device in mesh.devices.flat]
+    return len(owners) > 1 and owners == list(range(jax.process_count()))
+
+
+def own_share(clients: int, mesh: Mesh | None) -> slice:
+    """The clients of this process, where each process sums over its own: all of them without a mesh.
+
+    >>> own_share(10, None)
+    slice(0, 10, None)
+    """
+    count, index = (1, 0) if mesh is None else (mesh.devices.size, jax.process_index())
+    return slice(index * clients // count, (index + 1) * clients // count)
+
+
+def gathered(tree: Any) -> list[Any]:
+    """The same arrays of every process, in the order of their indices; bit for bit, also where JAX has no float64."""
+    leaves, shape = jax.tree.flatten(jax.tree.map(np.asarray, tree))
+    sizes = [leaf.nbytes for leaf in leaves]
+    padding = -sum(sizes) % 4
+    words = np.frombuffer(b"".join(leaf.tobytes() for leaf in leaves) + bytes(padding), np.uint32)
+    everyone = np.asarray(multihost_utils.process_allgather(words)).reshape(-1, words.size)
+    found = []
+    for row in everyone:
+        content, start = row.tobytes(), 0
+        parts: list[Any] = []
+        for leaf, size in zip(leaves, sizes, strict=True):
+            part = np.frombuffer(content, leaf.dtype, leaf.size, start).reshape(leaf.shape)
+            parts.append(part)
+            start += size
+        found.append(jax.tree.unflatten(shape, parts))
+    return found
+
+
+def over_processes(sums_of: Callable[..., Any], mesh: Mesh | None) -> Callable[..., Any]:
+    """`sums_of(setting, down, memory, feed, slot)`, added up over the processes of `mesh`, in their order."""
+    if mesh is None:
+        return sums_of
+
+    def total(*arguments: Any) -> Any:
+        sums, memory = sums_of(*arguments)
+        first, *others = gathered(sums)
+        for other in others:
+            first = jax.tree.map(np.add, first, other)
+        return first, memory
+
+    return total
+
+
+def anyone(wish: bool) -> bool:
+    """Whether this or another process wishes; all processes must ask at the same places."""
+    return wish if jax.process_count() == 1 else any(bool(one) for one in gathered(np.uint8(wish)))
 
 
 def shares(mesh: Mesh | None) -> int:

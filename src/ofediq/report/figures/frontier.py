@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,44 @@ def draw_frontier(
     axes.set_xlim(right=1.0)
     axes.xaxis.set_major_formatter(extra("matplotlib.ticker", "report").FuncFormatter(_share_text))
     ends.append(End(f"FedOGD {value_text(float(seeds.mean()), metric)}", 1.0, float(seeds.mean()), "#000000"))
+    scale_metric(axes, metric)
+    label_ends(axes, ends)
+    return save(figure, path)
+
+
+def draw_sweep(
+    points: Sequence[Mapping[str, Any]],
+    over: tuple[str, ...],
+    metric: str,
+    path: str | Path | None = None,
+    title: str = "",
+) -> Figure:
+    """Draw the metric at the end of each run over the first choice, a line for each method and other choices.
+
+    Args:
+        points: with `choices`, `name` and `values` (the metric with each seed) each.
+        over: names of the choices.
+        metric: accuracy or mse.
+        path: a .png, .pdf or .svg file.
+        title: above the picture.
+    """
+    require_choice("metric", metric, tuple(METRICS))
+    first, *others = over
+    ticks = list(dict.fromkeys(str(point["choices"][first]) for point in points))
+    lines: dict[str, dict[int, list[float]]] = {}
+    for point in points:
+        rest = ", ".join(f"{name} {point['choices'][name]}" for name in others)
+        if None not in point["values"]:
+            line = lines.setdefault(", ".join(filter(None, (point["name"], rest))), {})
+            line[ticks.index(str(point["choices"][first]))] = point["values"]
+    figure, (axes,) = new_figure(1, title, "")
+    style_axes(axes, "At the end of the run", first, METRICS[metric])
+    chosen, ends = looks(list(lines)), []
+    for name, line in lines.items():
+        across, rows = np.array(sorted(line), np.float64), np.array([line[at] for at in sorted(line)]).T
+        ends.append(draw_line(axes, across, rows, chosen[name], name))
+        axes.plot(across, rows.mean(0), chosen[name].marker, color=chosen[name].colour, markersize=6)
+    axes.set_xticks(range(len(ticks)), ticks)
     scale_metric(axes, metric)
     label_ends(axes, ends)
     return save(figure, path)

@@ -16,6 +16,7 @@ from ofediq.methods.mirror import Euclidean
 from ofediq.models import Model
 from ofediq.models.stack import Network
 from ofediq.randomness import Address, Purpose, uniform
+from ofediq.simulation.mesh import one_device_each
 from ofediq.simulation.native import library
 from ofediq.simulation.native.compiled import Compiled
 from ofediq.simulation.native.window import Kernels, Rules, Steered, load, supports
@@ -32,8 +33,8 @@ def native_sums(setting: Setting) -> NativeSums | str:
     """What sums up a window in compiled code, or the reason why that is not possible or not worth it.
 
     It takes stacks of layers, clients that hold still or descend, and updates that are sent as they are,
-    quantised and packed, or rounded to the common grid; on a CPU, without a mesh. A plain sum of the gradients of
-    dense layers is one large matrix product for each, which JAX does in half the time.
+    quantised and packed, or rounded to the common grid; on a CPU, alone or as one process among several. A plain sum
+    of the gradients of dense layers is one large matrix product for each, which JAX does in half the time.
     """
     rules = _rules(setting.method)
     if isinstance(rules, str):
@@ -41,8 +42,8 @@ def native_sums(setting: Setting) -> NativeSums | str:
     model = setting.model
     if setting.method.sums_gradients and isinstance(model, Network) and not model.convolves:
         return "one matrix product per layer is fastest"
-    if setting.mesh is not None:
-        return "sums of a mesh meet in JAX"
+    if setting.mesh is not None and not one_device_each(setting.mesh):
+        return "sums of a mesh of devices meet in JAX"
     return _obstacle(setting.model) or NativeSums(rules)
 
 
@@ -116,7 +117,9 @@ class NativeSums:
         elif not rule.everyone:
             drawn, rates = (np.asarray(part) for part in rule.draw(address, setting.clients))
             sends &= drawn
-        sums = self._kernels.run(params, order, sends, rates, self._rules, address.seed, address.step, round_)
+        sums = self._kernels.run(
+            params, order, sends, rates, self._rules, address.seed, address.step, round_, int(ids[0])
+        )
         count = int(sends.sum())
         count, bits = (count, count * _bits(method, model)) if round_ is None else _cost(round_, model.dim)
         loss: Any = sums.loss + _penalty(model, params, order)

@@ -65,6 +65,7 @@ class _Window(ctypes.Structure):
         ("blocks", c_int64),
         ("seed", c_uint32),
         ("step", c_uint32),
+        ("first", c_uint32),
         ("features", c_int64),
         ("params", c_void_p),
         ("samples", c_void_p),
@@ -184,6 +185,7 @@ class Kernels:
         seed: int,
         step: int,
         steered: Steered | None = None,
+        first: int = 0,
     ) -> WindowSums:
         """Losses, errors and the sum of what the senders send over one window.
 
@@ -196,6 +198,7 @@ class Kernels:
             seed: of the quantiser's draws.
             step: the window's last step, counted from 1.
             steered: for steered methods; `sends` are then all who may send, and `rates` are 1.
+            first: number of the first client, where others are elsewhere.
         """
         steps, clients = order.shape
         params, order = np.ascontiguousarray(params, np.float32), np.ascontiguousarray(order, np.int32)
@@ -215,6 +218,7 @@ class Kernels:
             rules.blocks,
             seed,
             step & 0xFFFFFFFF,
+            first,
             self.samples[0].size,
             *(_at(array) for array in (params, self.samples, self.targets, order, who, rates)),
             workplace,

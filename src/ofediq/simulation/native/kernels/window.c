@@ -33,6 +33,7 @@ struct window {
     int32_t levels;         /* 0: updates are sent as they are */
     int64_t blocks;
     uint32_t seed, step;
+    uint32_t first;         /* number of the first client: others may be elsewhere */
     int64_t features;       /* numbers in a sample */
     const float *params, *samples;
     const void *targets;    /* int32 classes or float32 numbers */
@@ -193,7 +194,7 @@ static void deliver(const struct shared *s, struct worker *t, int client, float 
     memset(t->update + n->dim, 0, LANES * sizeof(float));
     struct quantizer quantizer = {(int64_t)n->dim, w->blocks, w->levels};
     uint32_t key[2];
-    round_key(w->seed, w->step, (uint32_t)client, key);
+    round_key(w->seed, w->step, w->first + (uint32_t)client, key);
     add_quantized(&quantizer, t->update, key, t->scales, t->units, total);
 }
 
@@ -209,7 +210,7 @@ static void deliver_steered(const struct shared *s, struct worker *t, int client
     if (!g->sent[client]) return;
     scale(t->update, 1 / rate, n->dim);
     uint32_t key[2];
-    round_key(w->seed, w->step, (uint32_t)client, key);
+    round_key(w->seed, w->step, w->first + (uint32_t)client, key);
     float step = own_step(g, norm / rate);
     int32_t *counts = g->counts + (size_t)client * CLASSES;
     if (add_on_grid(g->step, step, t->update, (int64_t)n->dim, key, total, counts)) g->sent[client] = 2;

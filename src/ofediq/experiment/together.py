@@ -1,0 +1,124 @@
+"""One run over several processes, on this machine or on many: each has its share of the clients.
+
+All processes run the same configuration; the first one keeps the results, shows them and talks to the user.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ofediq.errors import InputError, require_integer
+from ofediq.experiment.config import Config
+from ofediq.experiment.folder import Folder
+from ofediq.experiment.parallel import cores
+from ofediq.experiment.runner import run
+from ofediq.experiment.setup import Experiment
+
+_PATIENCE = 30  # seconds that helpers have to end by themselves
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Which of several processes this one is.
+
+    Attributes:
+        coordinator: host:port of the first one.
+        process: its number, from 0.
+        of: how many there are.
+    """
+
+    coordinator: str
+    process: int
+    of: int
+
+    def __post_init__(self) -> None:
+        require_integer("of", self.of, 1)
+        require_integer("process", self.process, 0, self.of - 1)
+
+
+@contextmanager
+def joined(seat: Seat) -> Iterator[None]:
+    """This process as one of several, while the context lasts; before JAX is used."""
+    import jax
+
+    from ofediq.simulation import join_processes
+
+    join_processes(seat.coordinator, seat.of, seat.process)
+    yield
+    jax.distributed.shutdown()  # only after a good end: else it would wait for the others
+
+
+@contextmanager
+def spawned(config: Config, processes: int) -> Iterator[Seat]:
+    """The seat of this process among `processes` on this machine; the others are started, and ended if need be."""
+    require_integer("processes", processes, 2, 1024)
+    os.environ.setdefault("OFEDIQ_THREADS", str(max(1, cores() // processes)))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        coordinator = f"127.0.0.1:{probe.getsockname()[1]}"
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "config.json"
+        file.write_text(json.dumps({"config": config.to_dict()}), encoding="utf-8")
+        command = [sys.executable, "-m", "ofediq", "run", "--config", str(file), "--coordinator", coordinator]
+        helpers = [
+            subprocess.Popen(
+                [*command, "--process", str(index), "--of", str(processes)], stdout=subprocess.DEVNULL
+            )
+            for index in range(1, processes)
+        ]
+        try:
+            yield Seat(coordinator, 0, processes)
+            for helper in helpers:
+                helper.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            for helper in helpers:
+                helper.kill()
+                helper.wait()
+
+
+def help_out(config: Config) -> None:
+    """Run `config` as one of the others: everything is computed, nothing is kept."""
+    with tempfile.TemporaryDirectory() as path:
+        folder = Folder(Path(path) / "run")
+        folder.open(config)
+        run(Experiment.set_up(config), folder, _Silent())  # an interruption is the first one's to tell
+
+
+class _Silent:
+    """Somebody who does not listen."""
+
+    def note(self, sentence: str) -> None:
+        """Nothing."""
+
+    def started(self, task: str, total: int) -> None:
+        """Nothing."""
+
+    def advanced(self, done: int) -> None:
+        """Nothing."""
+
+    def finished(self, outcome: str) -> None:
+        """Nothing."""
+
+    def stopping(self) -> None:
+        """Nothing."""
+
+
+def seat_of(coordinator: str | None, process: int | None, of: int | None) -> Seat | None:
+    """The seat that three options name together; None if none of them is there."""
+    given = (coordinator, process, of)
+    if given == (None, None, None):
+        return None
+    if coordinator is None or process is None or of is None:
+        raise InputError(f"`coordinator`, `process` and `of` belong together, got {given}")
+    return Seat(coordinator, process, of)
