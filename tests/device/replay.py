@@ -20,11 +20,11 @@ from ofediq.methods import Method
 from ofediq.methods.client import Down
 
 SOURCES = Path(__file__).resolve().parents[2] / "device"
-STRICT = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-O1", "-g")
+STRICT = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror")
 CHECKED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 ARM = "arm-none-eabi-gcc"
-CORTEX_M4 = ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
+CORTEX_M4 = ("-O2", "-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16")
 BOARD = ("--specs=rdimon.specs", str(SOURCES / "arm/startup.c"), f"-T{SOURCES / 'arm/mps2.ld'}")
 MACHINE = ("qemu-system-arm", "-M", "mps2-an386", "-nographic", "-monitor", "none", "-serial", "none")
 

@@ -96,7 +96,7 @@ def test_reports_on_many_predictions_are_the_same(spec: ModelSpec, every: int, t
     records, said, learner = play(tasks, rounds, number=3)
     records.append(record("f"))
     said.append(b"".join(one.payload for one in learner.farewell()))
-    answers = run(compiled(tasks[0], tmp_path), records)
+    answers = run(compiled(tasks[0], tmp_path, "-O2"), records)
     assert [answer.content for answer in answers] == said
 
 

@@ -44,8 +44,8 @@ def test_code_and_memory_stay_below_64_kb_for_650_parameters(name: str, tmp_path
     command = [
         ARM,
         "-std=c99",
-        "-Os",
         *CORTEX_M4,
+        "-Os",
         f"-I{tmp_path}",
         f"-I{SOURCES}",
         "-c",

@@ -21,31 +21,19 @@ from ofediq.methods.zoo.scaffold import scaffold
 from ofediq.methods.zoo.topk_ef import topk_ef
 from tests.device.test_client import DIGITS, ROOM
 
-TOML = """
-name = "greenhouse"
-[model]
-name = "mlp"
-features = 4
-hidden = [8]
-[method]
-key = "ofedgrid"
-budget = 0.02
-step_size = 0.1
-[features]
-enabled = false
-[clients]
-roster = ["a", "b"]
-"""
+DOCUMENTED = Path(__file__).resolve().parents[2] / "docs/device.md"
 
 
 def test_the_header_of_a_federation_is_that_of_its_announcement(tmp_path: Path) -> None:
-    (tmp_path / "federation.toml").write_text(TOML)
+    (tmp_path / "federation.toml").write_text(
+        DOCUMENTED.read_text().partition("```toml\n")[2].partition("```")[0]
+    )
     task = assemble(FederationConfig.read(tmp_path / "federation.toml")).task
     (tmp_path / "task.json").write_bytes(task.encode())
     for source in ("federation.toml", "task.json"):
         out = tmp_path / f"{source}.h"
         arguments = ["export", "--device", str(tmp_path / source), "--out", str(out), "--json"]
-        assert json.loads(CliRunner().invoke(app, arguments).stdout)["dim"] == 49
+        assert json.loads(CliRunner().invoke(app, arguments).stdout)["dim"] == 650
         assert out.read_text() == header(task)
     assert f"OFEDIQ_TASK 0x{zlib.crc32(task.encode()):08X}u" in header(task)
 
