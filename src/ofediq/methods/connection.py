@@ -3,7 +3,7 @@
 A fleet pays for everything that crosses its connections. Beside a payload these are, live over MQTT 3.1.1 with
 acknowledged messages (QoS 1):
 
-    up      a report (10 bytes) and the step (2), a frame (7), lengths of several (4), the topic, MQTT
+    up      a report (4 bytes) and the step (2), a frame (7), lengths of several (4), the topic, MQTT
     down    a head (24), for a difference also its length (4) and frame (7), the topic, MQTT
     both    four bytes of acknowledgement in the other direction
 
@@ -24,7 +24,7 @@ from ofediq.methods.composition import Method
 
 Curve = npt.NDArray[np.float64]
 
-REPORT, STEP, FRAME, LENGTH, HEAD, ACKNOWLEDGEMENT = 10, 2, 7, 4, 24, 4
+REPORT, STEP, FRAME, LENGTH, HEAD, ACKNOWLEDGEMENT = 4, 2, 7, 4, 24, 4
 _KINDS = ("task", "model", "delta")  # topics that all clients listen to
 
 
