@@ -60,6 +60,7 @@ def _progress(monitor: Monitor, sums: Mapping[str, Any]) -> Iterator[Metric]:
     )
     yield Gauge("ofediq_problems", "Things that are wrong now; /health names them.", len(monitor.problems))
     yield Counter("ofediq_rounds", "Rounds closed.", sums["rounds"])
+    yield Counter("ofediq_rollbacks", "Times that the model diverged and went back.", monitor.rollbacks)
     yield Gauge("ofediq_round_limit", "Rounds to run; absent where there is no end.", monitor.round_limit)
     yield Gauge("ofediq_step", "Time step of the last round.", monitor.step)
     yield Summary("ofediq_round_seconds", "How long rounds were open.", int(sums["rounds"]), sums["seconds"])

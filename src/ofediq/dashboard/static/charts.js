@@ -24,19 +24,19 @@ function drawScore(state, history, look) {
   const window = windowFor(history);
   const shown = (error) => (error == null || !isAccuracy ? error : 1 - error);
   const text = (value) => (isAccuracy ? format.percent(value) : format.number(value));
-  const [moving, running] = [movingMean(history, "error", window), runningMean(history, "error")].map(
-    (curve) => points.map((index) => shown(curve[index])),
-  );
+  const curves = [movingMean(history, "error", window), runningMean(history, "error"), movingMean(history, "naive", window)];
+  const [moving, running, naive] = curves.map((curve) => points.map((index) => shown(curve[index])));
   const name = isAccuracy ? "Accuracy" : "MSE";
   plot("score-chart", [
+    line(steps, naive, naive.map((y) => `${text(y)} by the last value`), { color: look.fedogd, width: 1.5 }),
     line(steps, running, running.map((y) => `${text(y)} since the start`), { color: look.soft, width: 1.5, dash: "dash" }),
     line(steps, moving, moving.map((y) => `${text(y)} of the last ${format.count(window)}`), { color: look.ours, width: 2.5 }),
-  ], isAccuracy ? accuracyAxis(moving, running) : errorAxis(moving, running), look);
+  ], isAccuracy ? accuracyAxis(moving, running, naive) : errorAxis(moving, running, naive), look);
   document.getElementById("score-key").textContent = `last ${format.count(window)} predictions`;
   const best = moving.filter((value) => value != null);
   describe("score-text", steps, () =>
     `${name} over the last ${format.count(window)} predictions: ${text(best[0])} at first, ${text(last(best))} at step ` +
-    `${format.count(last(steps))}; ${text(last(running))} over all of them.`);
+    `${format.count(last(steps))}; ${text(last(running))} over all of them; ${text(last(naive))} by the last value.`);
 }
 
 function drawBits(history, look) {

@@ -12,12 +12,17 @@ export function count(value) {
 // Three significant digits, grouped; exponents only where nothing else is short.
 export function number(value, digits = 3) {
   if (value == null || !Number.isFinite(value)) return NOTHING;
-  if (value !== 0 && Math.abs(value) < 1e-4) return value.toExponential(digits - 1);
+  if (value !== 0 && (Math.abs(value) < 1e-4 || Math.abs(value) >= 1e9)) return value.toExponential(digits - 1);
   return new Intl.NumberFormat("en", { maximumSignificantDigits: digits }).format(value);
 }
 
 export function percent(share, digits = 1) {
   return share == null ? NOTHING : `${(100 * share).toFixed(digits)}${THIN}%`;
+}
+
+// A change: with its sign.
+export function signed(share) {
+  return share == null ? NOTHING : `${share < 0 ? "\u2212" : "+"}${percent(Math.abs(share))}`;
 }
 
 // A budget: as many digits as it takes, without zeros at the end.

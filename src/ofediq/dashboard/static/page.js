@@ -119,7 +119,8 @@ function showNumbers(totals) {
   put("score-title", `${name} over time`);
   const window = windowFor(history);
   put("score", text(last(movingMean(history, "error", window))));
-  put("score-note", `last ${format.count(window)} predictions; ${text(totals.error)} since the start`);
+  const skill = totals.skill == null ? "" : `; skill ${format.signed(totals.skill)} against the last value`;
+  put("score-note", `last ${format.count(window)} predictions; ${text(totals.error)} since the start${skill}`);
 
   const present = [...state.clients.values()].filter((client) => client.present).length;
   put("present", `${format.count(present)} of ${format.count(state.clients.size)}`);

@@ -12,15 +12,16 @@ import json
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.errors import InputError, WireError
+from ofediq.errors import CheckpointError, InputError, WireError
 from ofediq.federation.names import require_name
 from ofediq.federation.protocol.broadcasting import Broadcasting
+from ofediq.federation.protocol.divergence import Watch, restarted, smaller
 from ofediq.federation.protocol.guard import Guard
 from ofediq.federation.protocol.messages import (
     ModelMessage,
@@ -35,7 +36,7 @@ from ofediq.federation.protocol.monitor import Monitor
 from ofediq.federation.protocol.reports import Report
 from ofediq.federation.protocol.rules import Rules
 from ofediq.federation.protocol.state import ServerState
-from ofediq.federation.protocol.task import ModelSpec, Task
+from ofediq.federation.protocol.task import ModelSpec, Task, differences
 from ofediq.federation.protocol.updates import OpenRound, add_up, closed_round, is_finite, read_update
 from ofediq.methods import Method
 from ofediq.methods.loudness import UNKNOWN, length, unpack
@@ -43,6 +44,7 @@ from ofediq.methods.round import RoundState, first_state, regroup, server_round
 from ofediq.methods.server import Totals
 from ofediq.models import Model
 from ofediq.randomness import Address
+from ofediq.storage import leaves
 
 log = logging.getLogger("ofediq.federation")
 
@@ -91,7 +93,7 @@ class Coordinator:
         passes = not self.foreseeable and rules.pace == "asap"
         self.task = Task.of(method, model, seed, passes, rules.report_every)
         built = model.build() if isinstance(model, ModelSpec) else model
-        self.dim, self.seed, self.epoch = built.dim, seed, epoch
+        self.dim, self.seed, self.epoch, self._model = built.dim, seed, epoch, built
         self._numbers: dict[str, int] = {name: number for number, name in enumerate(rules.roster)}
         self._present: set[str] = set()
         self._silent: dict[str, int] = {}  # due rounds in a row without a word
@@ -108,6 +110,8 @@ class Coordinator:
         self._state = first_state(method, np.asarray(built.initial(seed)), len(self._numbers))
         if saved is not None:
             self._resume(saved)
+        self._anchored = isinstance(model, ModelSpec) and model.pipeline is not None
+        self._watch = Watch(self._state, self.step, anchored=self._anchored)
         for name, number in self._numbers.items():
             monitor.client(name, number)
 
@@ -339,9 +343,34 @@ class Coordinator:
             (float(totals.bits), down_bits + one.catching_up),
         )
         self.monitor.record(closed_round(self.method, self.dim, one, reports, present, bits, now - one.since))
+        changed = self._watched()
         self._reports.clear()
         self._strays.clear()
-        return [Save(self.saved()), *(self._announce() if self.finished else [])]
+        return [Save(self.saved()), *changed, *(self._announce() if self.finished else [])]
+
+    def _watched(self) -> list[Action]:
+        """Go back to the last good model, with smaller steps, if predictions are far worse than the last value."""
+        found = self._watch.judge(self._reports, self._state, self.step)
+        if found != "bad":
+            if found == "good" and "divergence" in self.monitor.problems:
+                log.info("server: predictions are well again")
+                self.monitor.problem("divergence", None)
+            return []
+        watch, (good, step) = self._watch, self._watch.back()
+        sentence = (
+            f"predictions diverged at step {self.step}: their mean error was {watch.error:.3g}, that of the last "
+            f"value {watch.naive:.3g}; back to the model of step {step}, with a quarter of the step size"
+        )
+        log.error("server: %s", sentence)
+        self.monitor.problem("divergence", sentence)
+        self.monitor.rollbacks += 1
+        self.method = smaller(self.method)
+        self._state = restarted(self.method, good, self._state, len(self._numbers))
+        self._broadcasts = Broadcasting(self.method, self.seed)
+        task = Task.of(self.method, self.task.model or self._model, self.seed, self.task.passes)
+        version = self.task.version + 1
+        self.task = replace(task, report_every=self.task.report_every, version=version)
+        return [self._publish("task", self.task.encode())]
 
     def _totals(self, one: OpenRound) -> Totals:
         """What arrived, weighed and combined in the order of numbers; what does not count is left out."""
@@ -428,15 +457,42 @@ class Coordinator:
         }
 
     def _resume(self, saved: ServerState) -> None:
-        saved.require_same(self._identity())
+        """Continue; the model stays when method, step size, budget or clients are others than they were."""
+        before, mine = dict(saved.identity), self._identity()
+        fixed = [
+            {"federation": one["federation"], "model": one["task"]["model"], "dim": one["task"]["dim"]}
+            for one in (before, mine)
+        ]
+        ServerState.require_same(replace(saved, identity=fixed[0]), fixed[1])
+        version = int(before["task"]["version"])
+        mine["task"]["version"] = version
+        changed = differences(before, mine)
+        self.task = replace(self.task, version=version + bool(changed))
+        if changed:
+            log.info(
+                "server: task version %d keeps the model: %s", self.task.version, "; ".join(changed)[:600]
+            )
         self.epoch = max(self.epoch, saved.epoch + 1)
-        self.step, self._state = saved.step, saved.restore(self._state)
+        self.step = saved.step
         self._counted = tuple(saved.counted)
         roster, self._numbers = self._numbers, dict(saved.numbers)  # numbers never change
+        self._state = self._continued(saved, len(self._numbers))
         for name in roster:
             self._numbers.setdefault(name, len(self._numbers))
         self._guard.restore(saved.below("guard"))
         self.monitor.restore(saved.record)
+
+    def _continued(self, saved: ServerState, clients: int) -> RoundState:
+        """The saved state where it fits the method; else its model at the method's start."""
+        params = np.asarray(leaves(saved.state)["state/params"], np.float32)
+        first = first_state(self.method, params, clients)
+        if saved.identity["server"] != self.method.describe()["server"]:
+            return first
+        try:
+            state: RoundState = saved.restore(first)
+        except CheckpointError:
+            return first
+        return state
 
     def _message(self) -> ModelMessage:
         one = self._round

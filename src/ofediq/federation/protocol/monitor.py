@@ -181,6 +181,7 @@ class Monitor:
         self.step = 0
         self.problems: dict[str, str] = {}
         self.rejected: Counter[str] = Counter()
+        self.rollbacks = 0  # to an earlier model
         self.socket = {"in": 0, "out": 0}
         self.version = 0
         self.last: Round | None = None
@@ -232,6 +233,7 @@ class Monitor:
         return {
             "totals": asdict(self._totals),
             "rejected": dict(self.rejected),
+            "rollbacks": self.rollbacks,
             "clients": [asdict(row) for row in self.rows()],
             "spacing": self._curve.spacing,
             "points": self._curve.points,
@@ -241,6 +243,7 @@ class Monitor:
         """Continue counting from an earlier `export`."""
         self._totals = _Totals(**record["totals"])
         self.rejected = Counter(record["rejected"])
+        self.rollbacks = int(record["rollbacks"])
         self._rows = {row["name"]: ClientRow(**{**row, "present": False}) for row in record["clients"]}
         self._curve = _Curve(record["spacing"], list(record["points"]))
         self.step = int(self._curve.points[-1]["step"]) if self._curve.points else 0
@@ -272,6 +275,7 @@ class Monitor:
         fedogd = sums["bits_fedogd"]
         sums["ccr"] = 1 - sums["bits_wire"] / fedogd if fedogd else None
         sums["rejected"] = dict(self.rejected)
+        sums["rollbacks"] = self.rollbacks
         sums["clipped"] = sum(row.clipped for row in self._rows.values())
         sums["bytes_socket"] = dict(self.socket)
         return sums

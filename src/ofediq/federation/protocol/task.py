@@ -120,6 +120,7 @@ class Task:
         passes: whether a client says so when it does not send. The server needs it to close rounds early when it
             cannot know who is due; it costs a short message per client and round.
         report_every: rounds between two reports on a client's predictions; 0 for none.
+        version: how often the federation has changed what runs, and kept its model.
     """
 
     model: ModelSpec | None
@@ -128,6 +129,7 @@ class Task:
     seed: int
     passes: bool = False
     report_every: int = 1
+    version: int = 0
 
     @classmethod
     def of(
@@ -178,6 +180,7 @@ class Task:
             seed=self.seed,
             passes=self.passes,
             report_every=self.report_every,
+            version=self.version,
         )
 
     @classmethod
@@ -211,6 +214,7 @@ class Task:
                 int(content["seed"]),
                 bool(content["passes"]),
                 int(content["report_every"]),
+                int(content["version"]),
             )
             built = task.dim if task.model is None else task.model.build().dim
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -220,3 +224,21 @@ class Task:
         if built != task.dim:
             raise WireError(f"task: the model has {built} parameters here, {task.dim} at the server")
         return task
+
+
+def differences(before: Any, after: Any, name: str = "") -> list[str]:
+    """What changed between two tasks, or other things made of dicts and lists, a phrase each.
+
+    >>> differences({"period": 1, "server": {"step_size": 0.1}}, {"period": 1, "server": {"step_size": 0.05}})
+    ['server.step_size 0.1 -> 0.05']
+    """
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        names = list(dict.fromkeys([*before, *after]))
+        parts = (
+            differences(before.get(key), after.get(key), f"{name}.{key}" if name else key) for key in names
+        )
+        return [phrase for part in parts for phrase in part]
+    if before == after:
+        return []
+    shown = [text if len(text) <= 60 else f"{text[:57]}..." for text in map(str, (before, after))]
+    return [f"{name} {shown[0]} -> {shown[1]}"]

@@ -1,0 +1,98 @@
+"""Divergence: noticed in what clients report, answered by the last good model and a smaller step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from ofediq.federation.protocol.reports import Report
+from ofediq.methods import Method
+from ofediq.methods.round import RoundState, first_state
+
+WINDOW = 30
+"""Predictions that a judgement is made of, at least."""
+
+FAR = 10.0
+"""Times the error of the last value, and of the untrained model: nothing that learns is so far off."""
+
+_HOPELESS = 1e15  # no need to wait for more
+_STEPS = ("step_size", "first")  # what step sizes are called in client and server rules
+
+
+class Watch:
+    """Compares running errors with naive ones, and keeps the model of the last good window but one.
+
+    Args:
+        state: before the first round.
+        step: of that state.
+        anchored: whether an untrained model is a naive forecast, and so no worse.
+
+    A model may be bad long before its errors are reported, so the newest good one is not trusted.
+    """
+
+    def __init__(self, state: RoundState, step: int, *, anchored: bool) -> None:
+        self._good = [(state, step)]
+        self._untrained = 0.0 if anchored else None
+        self._recent = Report()
+        self.error = self.naive = 0.0  # means of the last window
+
+    def judge(
+        self, reports: Sequence[Report], state: RoundState, step: int
+    ) -> Literal["good", "bad", "open"]:
+        """What the reports of a round that ended with `state` say; open until there are enough."""
+        for one in reports:
+            if self._untrained is None and one.samples:
+                self._untrained = one.error / one.samples
+            recent = self._recent
+            self._recent = Report(
+                recent.samples + one.samples, recent.error + one.error, recent.naive + one.naive
+            )
+        samples = self._recent.samples
+        hopeless = self._recent.error > _HOPELESS * max(1.0, samples) > self._recent.naive
+        if samples < WINDOW and not hopeless:
+            return "open"
+        self.error, self.naive = self._recent.error / samples, self._recent.naive / samples
+        self._recent = Report()
+        if self.error > FAR * max(self.naive, self._untrained or 0.0):
+            return "bad"
+        self._good = [*self._good[-1:], (state, step)]
+        return "good"
+
+    def back(self) -> tuple[RoundState, int]:
+        """The model to go back to, and its step."""
+        self._good = self._good[:1]
+        return self._good[0]
+
+
+def restarted(method: Method, good: RoundState, now: RoundState, clients: int) -> RoundState:
+    """The model of `good` at the start of `method`; what a steered method has spent by `now` stays spent."""
+    fresh = first_state(method, np.asarray(good.params), clients)
+    if not hasattr(now.server, "signal"):
+        return fresh
+    server = now.server._replace(inner=fresh.server.inner)
+    vectors, scalars = method.server.say(fresh.params, server)
+    return fresh._replace(server=server, down=fresh.down._replace(vectors=vectors, scalars=scalars))
+
+
+def smaller(method: Method, factor: float = 0.25) -> Method:
+    """`method` with smaller steps, at clients and at the server.
+
+    >>> from ofediq.methods import fedogd
+    >>> smaller(fedogd(0.1)).server.step_size
+    0.025
+    """
+    return replace(method, client=_scaled(method.client, factor), server=_scaled(method.server, factor))
+
+
+def _scaled(piece: Any, factor: float) -> Any:
+    changed: dict[str, Any] = {}
+    for one in fields(piece):
+        value = getattr(piece, one.name)
+        if one.name in _STEPS and isinstance(value, float):
+            changed[one.name] = factor * value
+        elif is_dataclass(value) and not isinstance(value, type):
+            changed[one.name] = _scaled(value, factor)
+    return replace(piece, **changed) if changed else piece
