@@ -44,6 +44,7 @@ FEDERATION: dict[str, dict[str, Any]] = {
         "preset": str,
         "planner": str,
         "server": str,
+        "combine": str,
         "clients": int,
         "steps": int,
     },

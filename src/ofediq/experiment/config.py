@@ -126,6 +126,17 @@ class Config(Settings):
         panel=_LEARNING,
     )
     delta: Fraction = setting(1e-5, "How likely that promise may fail.", panel=_LEARNING)
+    combine: Annotated[str, accepted_by("ofediq.methods:combine_rule")] = setting(
+        "sum",
+        "Messages: sum, coordinate_median, trimmed_mean(share=0.1), krum(hostile=0.2) or centred_clipping.",
+        panel=_LEARNING,
+    )
+    attack: Annotated[str, accepted_by("ofediq.methods:attack")] | None = setting(
+        None,
+        "Hostile clients: flip(share=0.1, size=1), scale or constant, in place of some updates.",
+        shown="none",
+        panel=_LEARNING,
+    )
     planner: Literal["paper", "exact"] = setting(
         "paper", "OFedIQ's parameters: paper (Algorithm 3) or exact (the optimum).", panel=_LEARNING
     )

@@ -11,7 +11,18 @@ from typing import Any, cast
 from ofediq.errors import InputError, require
 from ofediq.experiment import auto
 from ofediq.experiment.config import Config
-from ofediq.methods import Method, at_budget, mixed, server_rule, untuned, usual_budget, with_server
+from ofediq.methods import (
+    Method,
+    at_budget,
+    attacked,
+    combine_rule,
+    mixed,
+    server_rule,
+    untuned,
+    usual_budget,
+    with_combine,
+    with_server,
+)
 from ofediq.methods.privacy import promise_of
 from ofediq.methods.round import formula_bits
 from ofediq.models import Anchored, Model, build
@@ -93,9 +104,19 @@ class Experiment:
                 "`epsilon` must go with a method that promises it, such as private: `ofediq methods` lists them, "
                 f"got {', '.join(config.methods)}"
             )
+        methods = {key: _in_company(one, config) for key, one in methods.items()}
         notes = [f"Assumed: {'; '.join(assumed)}."] if assumed else []
         notes += [note for one in methods.values() for note in _concerns(one, budget, model, stream)]
         return cls(config, deal, model, methods, tuple(notes), origin)
+
+
+def _in_company(method: Method, config: Config) -> Method:
+    """A federated method with the chosen way to combine messages, and with the attack on it."""
+    if method.topology != "federated":
+        return method
+    if config.combine != "sum":
+        method = with_combine(method, combine_rule(config.combine))
+    return method if config.attack is None else attacked(method, config.attack)
 
 
 def _dealer(config: Config) -> Callable[[int], Stream]:

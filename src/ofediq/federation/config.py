@@ -170,6 +170,9 @@ class MethodChoice(Settings):
     server: Annotated[str, one_of("ofediq.methods:SERVERS")] | None = setting(
         None, "descend, adam, coin or adaptive.", shown="the preset's"
     )
+    combine: Annotated[str, accepted_by("ofediq.methods:combine_rule")] = setting(
+        "sum", "sum, coordinate_median, trimmed_mean(share=0.1), krum(hostile=0.2) or centred_clipping."
+    )
     clients: Annotated[int, limited(1, 10**7)] | None = setting(
         None, "K that the plan is made for.", shown="the roster's length"
     )
@@ -195,13 +198,22 @@ class MethodChoice(Settings):
 
     def build(self, model: Model, clients: int) -> Method:
         """The method for a model."""
-        from ofediq.methods import at_budget, mixed, server_rule, untuned, with_server
+        from ofediq.methods import (
+            at_budget,
+            combine_rule,
+            mixed,
+            server_rule,
+            untuned,
+            with_combine,
+            with_server,
+        )
         from ofediq.models import Anchored
 
         expected, step_size = self.clients or clients or 1, self.step_size or 0.01
         preset = "paper" if self.automatic else str(self.preset)
         budget = self.budget_for(model.dim)
         chosen = at_budget(self.key, budget, model.dim, expected, step_size, preset, self.planner, self.steps)
+        chosen = with_combine(chosen, combine_rule(self.combine))
         if self.server is not None:
             return with_server(chosen, server_rule(self.server, step_size))
         if not self.automatic:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ofediq.methods.adaptive_rule import Adaptive, adaptive
+from ofediq.methods.attacks import attack, attacked
 from ofediq.methods.broadcast import Broadcast, delta, whole
 from ofediq.methods.client import ClientRule, hold, local_ogd
-from ofediq.methods.combine import Combine, add_up
+from ofediq.methods.combine import COMBINES, Combine, add_up, combine_rule
 from ofediq.methods.composition import Method, Topology
 from ofediq.methods.compress import (
     Compressor,
@@ -41,6 +42,7 @@ from ofediq.methods.presets import (
     untuned,
     usual_budget,
     with_broadcast,
+    with_combine,
     with_server,
 )
 from ofediq.methods.registry import Terms, at_budget, entries, entry, make, named
@@ -55,6 +57,7 @@ from ofediq.methods.zoo.ofediq import from_plan, ofediq
 from ofediq.methods.zoo.references import local, ogd
 
 __all__ = [
+    "COMBINES",
     "PRESETS",
     "SERVERS",
     "Adaptive",
@@ -76,9 +79,12 @@ __all__ = [
     "add_up",
     "additive",
     "at_budget",
+    "attack",
+    "attacked",
     "bernoulli",
     "budget",
     "coin",
+    "combine_rule",
     "delta",
     "descend",
     "entries",
@@ -116,6 +122,7 @@ __all__ = [
     "usual_budget",
     "whole",
     "with_broadcast",
+    "with_combine",
     "with_server",
 ]
 

@@ -111,6 +111,12 @@ def with_broadcast(chosen: Method, broadcast: Broadcast) -> Method:
     return replace(chosen, broadcast=broadcast)
 
 
+def with_combine(chosen: Method, rule: Combine) -> Method:
+    """`chosen` with another way to make one vector of the messages, such as `combine_rule("krum")`."""
+    require(isinstance(rule, Combine), "rule", "must be a way to combine, such as krum", rule)
+    return replace(chosen, combine=rule)
+
+
 def server_rule(name: str, step_size: float = 0.01) -> ServerRule:
     """The server rule called `name`: descend, adam, or coin and adaptive, which make no use of `step_size`."""
     require_choice("server", name, SERVERS)

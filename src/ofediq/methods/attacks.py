@@ -1,0 +1,121 @@
+"""Hostile clients for experiments: what some of them put in the place of their updates.
+
+A hostile client is one whose compressor is handed something else. So every method and engine can be attacked, and
+what arrives is what a real client of bad will could have sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from ofediq.arrays import Array, namespace
+from ofediq.codec import Encoded
+from ofediq.errors import require, require_choice, require_positive
+from ofediq.methods.composition import Method
+from ofediq.methods.compress import Compressor, Vector
+from ofediq.methods.loudness import length
+from ofediq.methods.pieces import piece
+from ofediq.randomness import Address
+
+Way = Literal["flip", "scale", "constant"]
+WAYS: tuple[Way, ...] = ("flip", "scale", "constant")
+
+
+@piece
+@dataclass(frozen=True)
+class Hostile(Compressor):
+    """As `inner`, but some clients send something else than their update u.
+
+    flip: -size u;  scale: size u;  constant: always the same direction, size |u| long.
+
+    Attributes:
+        inner: what they compress with.
+        way: what they do.
+        share: of the clients, in [0, 1]; client k is hostile if 37 k mod 100 < 100 share.
+        size: by what factor.
+    """
+
+    inner: Compressor
+    way: Way
+    share: float = 0.1
+    size: float = 1.0
+
+    def __post_init__(self) -> None:
+        require_choice("way", self.way, WAYS)
+        require(0 <= self.share <= 1, "share", "must lie in [0, 1]", self.share)
+        require_positive("size", self.size)
+
+    @property
+    def coding(self) -> Any:
+        """As the inner one."""
+        return self.inner.coding
+
+    @property
+    def signal(self) -> Any:
+        """As the inner one."""
+        return self.inner.signal
+
+    def bad(self, client: Array) -> Array:
+        """Which clients are hostile."""
+        return (client * 37) % 100 < np.float32(100 * self.share)
+
+    def harmed(self, updates: Array, client: Array) -> Array:
+        """What the clients hand to the inner compressor."""
+        xp = namespace(updates)
+        if self.way == "constant":
+            each = np.float32(self.size / np.sqrt(updates.shape[-1])) * length(updates)[..., None]
+            harm = xp.ones_like(updates) * each
+        else:
+            harm = np.float32(self.size if self.way == "scale" else -self.size) * updates
+        return xp.where(self.bad(client)[..., None], harm, updates)
+
+    def check(self, dim: int) -> None:
+        """As the inner one."""
+        self.inner.check(dim)
+
+    def formula_bits(self, dim: int) -> float:
+        """As the inner one."""
+        return self.inner.formula_bits(dim)
+
+    def apply(self, updates: Array, address: Address, signal: Array = None) -> tuple[Array, Array]:
+        """What the server decodes."""
+        return self.inner.apply(self.harmed(updates, address.client), address, signal)
+
+    def encode(self, update: Any, address: Address, signal: float | None = None) -> Encoded:
+        """The message of one client, hostile or not."""
+        rows = self.harmed(np.asarray(update, np.float32)[None], np.array([address.client]))
+        return self.inner.encode(rows[0], address, signal)
+
+    def decode(self, encoded: Encoded, dim: int, address: Address, signal: float | None = None) -> Vector:
+        """As the inner one: the server knows of nothing."""
+        return self.inner.decode(encoded, dim, address, signal)
+
+
+def attack(text: str) -> dict[str, Any]:
+    """Way and numbers of the attack that `text` names.
+
+    >>> attack("flip(share=0.3, size=990)")
+    {'way': 'flip', 'share': 0.3, 'size': 990}
+    """
+    from ofediq.methods.compress import Identity
+    from ofediq.methods.registry import parse
+
+    way, given = parse(text)
+    require_choice("attack", way, WAYS)
+    for name in given:
+        require_choice("attack", name, ("share", "size"))
+    Hostile(Identity(), cast(Way, way), **given)  # says what is wrong
+    return {"way": way, **given}
+
+
+def attacked(chosen: Method, text: str) -> Method:
+    """`chosen` with hostile clients, such as "flip(share=0.1)".
+
+    >>> from ofediq.methods import fedogd
+    >>> attacked(fedogd(), "scale(size=1000)").compress.share
+    0.1
+    """
+    return replace(chosen, compress=Hostile(chosen.compress, **attack(text)))
