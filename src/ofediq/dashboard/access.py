@@ -37,7 +37,7 @@ HEADERS = {
 }
 
 
-class Guard:
+class TokenGate:
     """Middleware in front of every route: the token or, without one, the name that the page was asked for by.
 
     A page without a token is for this machine only. Its server listens on loopback, but a browser can be led there

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 
-from ofediq.dashboard.access import Guard, Token
+from ofediq.dashboard.access import Token, TokenGate
 from ofediq.dashboard.assets import Assets, page_html
 from ofediq.dashboard.feed import events, to_json
 from ofediq.dashboard.metrics import CONTENT_TYPE, exposition
@@ -62,7 +62,7 @@ def page(monitor: Monitor, *, token: str | None = None, log: logging.Logger | No
             Mount("/static", Assets()),
         ],
         middleware=[
-            Middleware(Guard, token=token, log=log, open_paths=_OPEN),
+            Middleware(TokenGate, token=token, log=log, open_paths=_OPEN),
             Middleware(GZipMiddleware, compresslevel=6),  # events are left as they are
         ],
     )
