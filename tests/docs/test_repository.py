@@ -1,0 +1,39 @@
+"""What stands beside the code for people: its links and paths lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(page.name for page in ROOT.glob("*.md"))
+FOLDERS = (
+    "src",
+    "tests",
+    "docs",
+    "benchmarks",
+    "examples",
+    "device",
+    "deploy",
+    "methods",
+    "models",
+    "codec",
+    "simulation",
+)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(name: str) -> None:
+    targets = re.findall(r"\]\(([^)\s#]+)", (ROOT / name).read_text(encoding="utf-8"))
+    missing = [one for one in targets if "://" not in one and not (ROOT / one).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "SECURITY.md"])
+def test_paths_are_there(name: str) -> None:
+    words = re.findall(r"`([\w./]+/[\w./]*)`", (ROOT / name).read_text(encoding="utf-8"))
+    paths = [word for word in words if word.split("/")[0] in FOLDERS and "NAME" not in word]
+    places = (ROOT, ROOT / "src" / "ofediq")
+    assert [path for path in paths if not any((place / path).exists() for place in places)] == []
