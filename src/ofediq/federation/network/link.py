@@ -8,6 +8,7 @@ import errno
 import socket
 import ssl
 import struct
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from typing import Any, Protocol
 
@@ -26,6 +27,10 @@ _FINAL = frozenset(
         140,  # bad authentication method
     }
 )
+
+
+PENDING, PENDING_IN_ALL = 64, 2**14
+"""Messages of one topic, and of all, that wait to be read; what comes beyond is dropped: a topic is one member's."""
 
 
 class LinkDown(Exception):  # noqa: N818  # a signal to reconnect, not an error that a user sees
@@ -51,6 +56,8 @@ class MqttLink:
     def __init__(self, client: Any) -> None:
         self._client = client
         self._inbox: asyncio.Queue[tuple[str, bytes] | None] = asyncio.Queue()
+        self._pending: Counter[str] = Counter()
+        self.dropped = 0
         self._pump = asyncio.create_task(self._read())
 
     async def publish(self, message: Publish) -> None:
@@ -71,6 +78,9 @@ class MqttLink:
             return None
         if item is None:
             raise LinkDown("the broker closed the connection")
+        self._pending[item[0]] -= 1
+        if not self._pending[item[0]]:
+            del self._pending[item[0]]
         return item
 
     def traffic(self) -> tuple[int, int]:
@@ -87,8 +97,12 @@ class MqttLink:
         error = extra("aiomqtt", "federation").MqttError
         try:
             async for message in self._client.messages:
-                payload = message.payload
-                self._inbox.put_nowait((str(message.topic), payload if isinstance(payload, bytes) else b""))
+                payload, topic = message.payload, str(message.topic)
+                if self._pending[topic] >= PENDING or self._inbox.qsize() >= PENDING_IN_ALL:
+                    self.dropped += 1
+                    continue
+                self._pending[topic] += 1
+                self._inbox.put_nowait((topic, payload if isinstance(payload, bytes) else b""))
         except (error, OSError):
             pass
         self._inbox.put_nowait(None)

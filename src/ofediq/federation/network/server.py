@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from ofediq.federation.network.broker import Broker, BrokerError
 from ofediq.federation.network.link import Link, LinkDown, connect
 from ofediq.federation.network.session import Backoff
 from ofediq.federation.protocol.coordinator import Action, Coordinator, Save
+from ofediq.federation.protocol.messages import Publish
 from ofediq.federation.protocol.state import ServerState
 
 log = logging.getLogger("ofediq.federation")
@@ -51,6 +53,7 @@ class Server:
         self.path = None if folder is None else folder / STATE_FILE
         self.on_round = on_round
         self._stop = asyncio.Event()
+        self._answers: set[asyncio.Task[None]] = set()
         self._closed = (0, 0)  # bytes on sockets that are closed by now
 
     def stop(self) -> None:
@@ -116,6 +119,10 @@ class Server:
             if isinstance(action, Save):
                 await asyncio.to_thread(self._save, action.saved)
                 self._closed_round()
+            elif "/welcome/" in action.topic:  # nobody waits for the answer to a greeting
+                answer = asyncio.create_task(_answer(link, action))
+                self._answers.add(answer)
+                answer.add_done_callback(self._answers.discard)
             else:
                 await link.publish(action)
 
@@ -162,3 +169,8 @@ class Server:
         received, sent = link.traffic()
         if received or sent:
             self.monitor.socket = {"in": before[0] + received, "out": before[1] + sent}
+
+
+async def _answer(link: Link, message: Publish) -> None:
+    with contextlib.suppress(LinkDown):  # whoever listens to the link hears of it
+        await link.publish(message)

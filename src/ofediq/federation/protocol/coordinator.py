@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from ofediq.errors import CheckpointError, InputError, WireError
 from ofediq.federation.names import require_name
+from ofediq.federation.protocol.allowance import Allowance
 from ofediq.federation.protocol.broadcasting import Broadcasting
 from ofediq.federation.protocol.divergence import Watch, restarted, smaller
 from ofediq.federation.protocol.guard import Guard
@@ -101,6 +102,7 @@ class Coordinator:
         self._reports: list[Report] = []  # since the last round closed
         self._strays: set[str] = set()  # clients whose report came outside of its round, since then
         self._guard = Guard(rules.clip, regular=self.foreseeable)
+        self._allowance = Allowance.of(method)
         self._broadcasts = Broadcasting(method, seed)
         self._round: OpenRound | None = None
         self._last_opened = -math.inf
@@ -152,6 +154,9 @@ class Coordinator:
     def receive(self, topic: str, payload: bytes, now: float) -> list[Action]:
         """A message of a client. Whatever it holds, it is taken, ignored or counted as rejected."""
         kind, name = split_topic(topic, self.federation)
+        if kind in ("here", "u") and not self._allowance.hears(name, now):
+            self.monitor.rejected["flood"] += 1
+            return []
         if kind == "here":
             actions = self._on_presence(name, payload, now)
         elif kind == "u":
@@ -249,11 +254,15 @@ class Coordinator:
             reason = self._objection(name, said)
             if reason is None and said.body and self._numbers[name] in self._guard.quarantined:
                 self.monitor.reject(name, "quarantined")  # it is heard, but its update is not read
+            elif reason is None and said.body and not self._pays(name, said.body):
+                self.monitor.reject(name, "beyond its share")
             elif reason is None and said.body:
                 address = Address(self.seed, said.step, self._numbers[name])
                 decoded = read_update(self.method, said.body, self._state.down, address)
         except WireError:
             reason = "malformed"
+            if self._round is not None:
+                self._round.heard.add(name)  # reading costs time: one attempt per round
         if reason is not None:
             self.monitor.reject(name, reason)
             return
@@ -276,6 +285,9 @@ class Coordinator:
         if decoded is not None:
             row.sent += 1
             one.updates[name] = decoded
+
+    def _pays(self, name: str, body: bytes) -> bool:
+        return self._allowance.pays(name, 8 * len(body), len(self._numbers))
 
     def _objection(self, name: str, said: UpdateMessage) -> str | None:
         """Why a well-formed message is not accepted, if so; its body is not looked at yet."""
@@ -337,6 +349,7 @@ class Coordinator:
         for name in awaited - one.heard:
             self._silent[name] = self._silent.get(name, 0) + 1
         self.step, self._round = one.step, None
+        self._allowance.closed()
         reports, present, bits = (
             self._reports,
             len(self._present),

@@ -1,0 +1,74 @@
+"""What one member may cost the others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ofediq import methods
+from ofediq.codec import Raw, pack_frame
+from ofediq.federation.protocol.allowance import CARRIED, MESSAGES, PER_SECOND, SHARE, Allowance
+from ofediq.federation.protocol.messages import UpdateMessage, write_json
+from ofediq.federation.protocol.reports import Report
+from ofediq.randomness import Address
+from tests.federation.network import FEDERATION
+from tests.federation.test_core import CLIENTS, coordinator
+
+
+def test_a_member_gets_a_multiple_of_its_share_and_no_more() -> None:
+    purse, fair, members = Allowance(fair=1000.0), 1000.0, 10
+    sent = 0
+    for _ in range(1000):
+        sent += 700 * purse.pays("thief", 700, members)
+        assert purse.pays("honest", int(fair / members), members)
+        purse.closed()
+    assert sent <= SHARE * fair / members * (1000 + CARRIED)
+    assert sent >= SHARE * fair / members * 900
+
+
+def test_methods_whose_senders_are_drawn_have_no_purse() -> None:
+    assert Allowance.of(methods.ofediq(0.1, 3, 14)).fair is None
+    assert Allowance.of(methods.ofedgrid(500.0)).fair == 500.0
+
+
+def test_a_flood_is_dropped_unread_and_ends() -> None:
+    purse = Allowance()
+    assert sum(purse.hears("loud", 0.0) for _ in range(10_000)) == MESSAGES
+    assert purse.hears("quiet", 0.0)
+    assert sum(purse.hears("loud", 1.0) for _ in range(10_000)) == PER_SECOND
+
+
+def test_greetings_and_frames_beyond_the_allowance_cost_nothing_more() -> None:
+    server = coordinator(methods.fedogd(1.0))
+    server.connected(0.0)
+    answers = sum(
+        len(server.receive(f"{FEDERATION}/here/c0", write_json(online=True), 0.0)) for _ in range(5000)
+    )
+    assert answers <= MESSAGES
+    assert server.monitor.rejected["flood"] == 5000 - MESSAGES
+
+
+def test_a_malformed_frame_is_read_once_per_round() -> None:
+    server = coordinator(methods.fedogd(1.0))
+    server.connected(0.0)
+    for number in range(CLIENTS):
+        server.receive(f"{FEDERATION}/here/c{number}", write_json(online=True), 0.0)
+    for _ in range(3):
+        server.receive(f"{FEDERATION}/u/c0", UpdateMessage(Report(), 1, b"nonsense").encode(), 0.0)
+    assert server.monitor.rejected == {"malformed": 1, "duplicate": 2}
+
+
+def test_in_ofedgrid_a_thief_leaves_the_others_their_bits() -> None:
+    """Full-size frames with tiny norms from one member, in every round."""
+    server = coordinator(methods.ofedgrid(0.05 * 32 * 650 * CLIENTS), period_steps=40, clip=20.0)
+    server.connected(0.0)
+    for number in range(CLIENTS):
+        server.receive(f"{FEDERATION}/here/c{number}", write_json(online=True), 0.0)
+    raw = np.full(650, 1e-20, np.float32)
+    for step in range(1, 41):
+        body = pack_frame(Raw().encode(raw, Address(0, step, 0)), step)
+        for number in range(CLIENTS):
+            said = UpdateMessage(Report(), step, body if number == 0 else b"")
+            server.receive(f"{FEDERATION}/u/c{number}", said.encode(), 0.0)
+    assert server.monitor.rejected["beyond its share"] + server.monitor.rejected["malformed"] > 0
+    fair = 0.05 * 32 * 650
+    assert server.monitor.totals()["bits_wire"] <= SHARE * fair * (40 + CARRIED)
