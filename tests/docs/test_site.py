@@ -80,3 +80,22 @@ def test_equations_are_drawn_by_the_browser(site: Path) -> None:
         page = (site / f"{name}.html").read_text()
         assert "<math " in page
         assert "```math" not in page
+
+
+def test_opened_as_files_the_search_finds_and_no_code_of_the_first_page_is_cut_off(site: Path) -> None:
+    pytest.importorskip("playwright", reason="the browser tests need playwright")
+    from tests.dashboard.browser import CHROMIUM, chromium
+
+    if not CHROMIUM.exists():
+        pytest.skip(f"the browser tests need {CHROMIUM}")
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.goto((site / "index.html").as_uri())
+        assert (
+            page.evaluate("""[...document.querySelectorAll("pre > code")]
+            .filter((code) => code.scrollWidth > code.clientWidth).map((code) => code.innerText)""")
+            == []
+        )
+        page.locator("input.md-search__input").click()
+        page.keyboard.type("quantiser")
+        page.wait_for_selector(".md-search-result__item")
