@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ofediq import testing as testing
     from ofediq import theory as theory
     from ofediq import tracking as tracking
+    from ofediq.federation import load_model as load_model
     from ofediq.simulation import Regret as Regret
     from ofediq.simulation import Result as Result
     from ofediq.simulation import simulate as simulate
@@ -60,6 +61,7 @@ _HOMES = {
     "federation": "federation",
     "load": "streams",
     "load_file": "streams",
+    "load_model": "federation",
     "methods": "methods",
     "models": "models",
     "naive_references": "streams",

@@ -171,7 +171,7 @@ def _execute(
         outcome = run_experiment(
             experiment, folder, reporter, resume=resume, checkpoint_every=checkpoint_every, jobs=jobs
         )
-        summary = write_output(experiment.config, folder, outcome)
+        summary = write_output(experiment.config, folder, outcome, experiment.spec)
     # Last, so that nothing a tracker does can harm the run's own files. An interrupted run comes when it is resumed.
     if outcome.comparison is not None and not outcome.interrupted:
         track(experiment.config, outcome.comparison, tracker, folder.path.name)
@@ -198,6 +198,8 @@ def _show(summary: dict[str, Any], as_json: bool) -> None:
     folder, files = Path(summary["folder"]), summary["files"]
     if "regret_figure" in files:
         typer.echo(f"Regret: {folder / files['regret_figure']}")
+    if "model" in files:
+        typer.echo(f"Model: {folder / files['model']}")
     typer.echo(f"Picture: {folder / files['figure']}")
 
 

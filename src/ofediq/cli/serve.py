@@ -41,6 +41,10 @@ LogOption = Annotated[
 def serve(
     tracked: Given,
     config: Annotated[Path, typer.Option(help="The federation's TOML file.")],
+    start_from: Annotated[
+        Path | None,
+        typer.Option(help="Begin with this model.safetensors.", show_default="the file's"),
+    ] = None,
     log_format: LogOption = LogFormat.text,
     as_json: Annotated[bool, typer.Option("--json", help="Print the final record as JSON.")] = False,
 ) -> None:
@@ -63,6 +67,8 @@ def serve(
     if tracked:  # another tracker has another folder
         known = tracked if "kind" in tracked else {"kind": chosen.tracker.kind, **tracked}
         chosen = replace(chosen, tracker=TrackerChoice(**known))
+    if start_from is not None:
+        chosen = replace(chosen, start_from=str(start_from))
     with alone("folder", chosen.folder):
         summary = asyncio.run(_serve(chosen))
     _print(summary, as_json)

@@ -90,7 +90,7 @@ def summary_of(
     experiment = Experiment.set_up(config)
     with folder.at_work(config, resume=same, force=force):
         outcome = run(experiment, folder, listener, resume=same, jobs=jobs)
-        return write_output(config, folder, outcome)
+        return write_output(config, folder, outcome, experiment.spec)
 
 
 def _collect(summaries: Mapping[str, dict[str, Any]]) -> dict[str, Any]:

@@ -144,6 +144,9 @@ class Config(Settings):
         "auto", "auto, linear, softmax, mlp, cnn, or layers: 'conv 32, pool, dense 10'.", panel=_LEARNING
     )
     hidden: Sizes = setting((64, 64), "Layer sizes of the mlp.", panel=_LEARNING)
+    start_from: FilePath | None = setting(
+        None, "Begin with the model of an earlier run or server: its model.safetensors.", panel=_LEARNING
+    )
     seeds: Annotated[int, limited(1, 10**6)] = setting(1, "Number of seeds.", panel=_LEARNING)
     seed: Seed = setting(0, "The first seed.", panel=_LEARNING)
     regret: bool | None = setting(

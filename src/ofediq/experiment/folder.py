@@ -22,7 +22,7 @@ from ofediq.errors import CheckpointError, InputError
 from ofediq.experiment.config import Config
 from ofediq.storage import LOCK_FILE, held, require_free, save_json
 
-_FILES = ("config.json", "summary.json", "metrics.parquet", "figure.png", "regret.png")
+_FILES = ("config.json", "summary.json", "metrics.parquet", "figure.png", "regret.png", "model.safetensors")
 _STATE = "state"
 
 

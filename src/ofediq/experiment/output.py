@@ -9,12 +9,19 @@ from ofediq.errors import InputError
 from ofediq.experiment.config import Config
 from ofediq.experiment.folder import Folder
 from ofediq.experiment.runner import Outcome
+from ofediq.federation.model_file import FILE, save_model
+from ofediq.federation.protocol.task import ModelSpec
 from ofediq.report import Comparison, draw_comparison, draw_regrets, summarize, write_metrics
+from ofediq.simulation import Result
 from ofediq.storage import save_json
 
 
-def write_output(config: Config, folder: Folder, outcome: Outcome) -> dict[str, Any]:
-    """Write metrics.parquet, figure.png, regret.png (where regrets were measured) and summary.json.
+def write_output(
+    config: Config, folder: Folder, outcome: Outcome, spec: ModelSpec | None = None
+) -> dict[str, Any]:
+    """Write metrics.parquet, figure.png, model.safetensors, regret.png (where regrets were measured), summary.json.
+
+    The model is that of the method with the best running error, of its first seed; `spec` describes it.
 
     Returns the summary. It is written last: a folder with one holds everything that it promises.
     """
@@ -25,6 +32,9 @@ def write_output(config: Config, folder: Folder, outcome: Outcome) -> dict[str, 
             summary |= _facts(outcome.comparison)
             summary |= summarize(outcome.comparison)
             summary["files"] = _write_files(config, folder, outcome.comparison)
+            if spec is not None and (best := _best(outcome.comparison)) is not None:
+                summary["files"]["model"] = FILE
+                save_model(folder.path / FILE, best[1].params, spec, _card(summary, *best))
         summary |= {"notes": list(outcome.notes), "interrupted": outcome.interrupted}
         save_json(folder.summary, summary)
     except OSError as error:
@@ -59,6 +69,32 @@ def _write_files(config: Config, folder: Folder, comparison: Comparison) -> dict
         files["regret_figure"] = "regret.png"
         draw_regrets(comparison, folder.path / files["regret_figure"], title)
     return files
+
+
+def _best(comparison: Comparison) -> tuple[str, Result] | None:
+    """The method whose common model did best, and its first result."""
+    found = [
+        (key, results[0])
+        for key, results in comparison.counted.items()
+        if results[0].method.topology == "federated" and results[0].params.ndim == 1
+    ]
+    sign = -1 if comparison.metric == "accuracy" else 1
+    return min(found, key=lambda pair: sign * float(pair[1].curve[-1]), default=None)
+
+
+def _card(summary: dict[str, Any], key: str, result: Result) -> dict[str, Any]:
+    """Where a model comes from."""
+    stream = result.stream
+    return {
+        "ofediq": summary["ofediq"],
+        "data": summary["stream"],
+        "features": list(stream.dataset.feature_names),
+        "labels": list(stream.dataset.label_names),
+        "method": result.method.name,
+        "pieces": result.method.describe(),
+        "seed": result.seed,
+        "results": summary["methods"][key],
+    }
 
 
 def _facts(comparison: Comparison) -> dict[str, Any]:

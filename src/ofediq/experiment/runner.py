@@ -276,6 +276,7 @@ class _Work:
                 checkpoint=None if jax.process_count() > 1 else self.folder.checkpoint(key, seed),
                 checkpoint_every=self.checkpoint_every,
                 resume=self.resume,
+                initial=self.experiment.initial,
                 mesh=self.mesh if method.topology == "federated" else None,
             )
 

@@ -8,9 +8,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
+import numpy as np
+import numpy.typing as npt
+
 from ofediq.errors import InputError, require
 from ofediq.experiment import auto
 from ofediq.experiment.config import Config
+from ofediq.federation.model_file import start_from
+from ofediq.federation.protocol.task import ModelSpec
 from ofediq.methods import (
     Method,
     at_budget,
@@ -27,6 +32,7 @@ from ofediq.methods.privacy import promise_of
 from ofediq.methods.round import formula_bits
 from ofediq.models import Anchored, Model, build
 from ofediq.streams import Dataset, Stream, load, load_file, partition, synthetic
+from ofediq.streams.features import Pipeline
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +46,8 @@ class Experiment:
         methods: by key, each with the parameters that the budget buys. All seeds share them, and with them the
             compiled code.
         notes: what a user should know before reading the result, a sentence each.
+        spec: the model as its file describes it.
+        initial: where the model starts, if not at its own start.
         origin: makes it again, in another process; None if nobody can.
     """
 
@@ -49,6 +57,8 @@ class Experiment:
     methods: Mapping[str, Method]
     notes: tuple[str, ...]
     origin: Callable[[], Experiment] | None = None
+    spec: ModelSpec | None = None
+    initial: npt.NDArray[np.float32] | None = None
 
     @classmethod
     def set_up(cls, config: Config) -> Experiment:
@@ -107,7 +117,26 @@ class Experiment:
         methods = {key: _in_company(one, config) for key, one in methods.items()}
         notes = [f"Assumed: {'; '.join(assumed)}."] if assumed else []
         notes += [note for one in methods.values() for note in _concerns(one, budget, model, stream)]
-        return cls(config, deal, model, methods, tuple(notes), origin)
+        spec = _spec(config, stream, None if prepared is None else prepared.pipeline)
+        initial = None if config.start_from is None else start_from(config.start_from, model, spec)
+        return cls(config, deal, model, methods, tuple(notes), origin, spec, initial)
+
+
+def _spec(config: Config, stream: Stream, pipeline: Pipeline | None) -> ModelSpec:
+    """The model as its file describes it."""
+    data = stream.dataset
+    names = data.feature_names if pipeline is None else pipeline.readings.names
+    shape = stream.x.shape[1:] if pipeline is None else (len(names),)
+    return ModelSpec(
+        config.model,
+        shape,
+        stream.task,
+        stream.classes,
+        config.hidden,
+        features=names if len(set(names)) == len(names) else (),
+        labels=data.label_names,
+        pipeline=pipeline,
+    )
 
 
 def _in_company(method: Method, config: Config) -> Method:

@@ -17,6 +17,9 @@ from ofediq.lazy import attach
 if TYPE_CHECKING:
     from ofediq.federation.config import ClientConfig as ClientConfig
     from ofediq.federation.config import FederationConfig as FederationConfig
+    from ofediq.federation.model_file import LearntModel as LearntModel
+    from ofediq.federation.model_file import load_model as load_model
+    from ofediq.federation.model_file import save_model as save_model
     from ofediq.federation.network.broker import Broker as Broker
     from ofediq.federation.network.broker import BrokerError as BrokerError
     from ofediq.federation.network.client import Client as Client
@@ -39,6 +42,7 @@ _HOMES = {
     "Coordinator": "protocol.coordinator",
     "FederationConfig": "config",
     "Learner": "protocol.learner",
+    "LearntModel": "model_file",
     "ModelSpec": "protocol.task",
     "Monitor": "protocol.monitor",
     "Rules": "protocol.rules",
@@ -47,6 +51,8 @@ _HOMES = {
     "assemble": "setup",
     "coordinate": "setup",
     "embedded": "network.embedded",
+    "load_model": "model_file",
+    "save_model": "model_file",
 }
 
 __all__ = [*_HOMES]

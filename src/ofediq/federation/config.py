@@ -250,6 +250,9 @@ class FederationConfig(Settings):
     name: Name = setting(..., "The federation's name, first part of all topics.")
     seed: Seed = setting(0, "Seed of all draws.")
     folder: FolderPath = setting(Path("state"), "Folder of the server's state, relative to the file.")
+    start_from: FilePath | None = setting(
+        None, "Begin with this model.safetensors, relative to the file; a state in the folder goes first."
+    )
     model: ModelChoice
     features: FeatureChoice = field(default_factory=FeatureChoice)
     method: MethodChoice = field(default_factory=MethodChoice)
@@ -281,7 +284,7 @@ class FederationConfig(Settings):
         clients = from_table(Rules, content.get("clients", {}), "clients")
         clients.setdefault("open", not clients.get("roster"))
         return cls(
-            **{**top, "folder": path.parent / top.get("folder", "state")},
+            **{**_relative(path, top, "start_from"), "folder": path.parent / top.get("folder", "state")},
             model=ModelChoice.from_table(content.get("model", {}), "model"),
             features=FeatureChoice.from_table(content.get("features", {}), "features"),
             method=MethodChoice.from_table(content.get("method", {}), "method"),

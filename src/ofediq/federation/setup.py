@@ -6,7 +6,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from ofediq.federation.config import FederationConfig
+from ofediq.federation.model_file import start_from
 from ofediq.federation.network.server import STATE_FILE
 from ofediq.federation.protocol.coordinator import Coordinator
 from ofediq.federation.protocol.monitor import Monitor
@@ -31,6 +35,7 @@ def assemble(config: FederationConfig) -> Coordinator:
         config.rules,
         config.seed,
         config.folder,
+        initial=None if config.start_from is None else start_from(config.start_from, built, model),
         budget=config.method.budget_for(built.dim),
     )
 
@@ -42,6 +47,7 @@ def coordinate(
     rules: Rules,
     seed: int = 0,
     folder: Path | None = None,
+    initial: npt.NDArray[np.float32] | None = None,
     **shown: Any,
 ) -> Coordinator:
     """A coordinator with its monitor, continued from `folder` where it holds a state.
@@ -53,13 +59,16 @@ def coordinate(
         rules: how rounds run.
         seed: of all draws.
         folder: where the state is kept; None for none.
+        initial: parameters to begin with, where no state is continued.
         shown: more parameters for the page.
     """
     saved = None if folder is None else ServerState.read(folder / STATE_FILE)
     built = model.build() if isinstance(model, ModelSpec) else model
     parameters = {**_parameters(method, rules), **shown, "model": built.name, "dim": built.dim, "seed": seed}
     monitor = Monitor(name, built.task, parameters, rules.rounds)
-    return Coordinator(name, method, model, monitor, rules, seed, epoch=time.time_ns(), saved=saved)
+    return Coordinator(
+        name, method, model, monitor, rules, seed, epoch=time.time_ns(), saved=saved, initial=initial
+    )
 
 
 def _parameters(method: Method, rules: Rules) -> dict[str, Any]:

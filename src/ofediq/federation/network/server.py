@@ -12,6 +12,7 @@ from typing import Any
 
 from ofediq.errors import CheckpointError
 from ofediq.federation import clock
+from ofediq.federation.model_file import FILE, save_model
 from ofediq.federation.network.broker import Broker, BrokerError
 from ofediq.federation.network.link import Link, LinkDown, connect
 from ofediq.federation.network.session import Backoff
@@ -24,6 +25,9 @@ log = logging.getLogger("ofediq.federation")
 STATE_FILE = "state.npz"
 ADMIT_FILE = "admit"
 """Names that the operator lets out of quarantine, one per line; the server removes the file when it has read it."""
+
+MODEL_EVERY = 60.0
+"""Seconds between two writes of the model's own file, beside the state of every round."""
 
 LINGER = 5.0
 """Seconds that the server stays after the last round, for the clients' last reports."""
@@ -51,6 +55,7 @@ class Server:
         self.coordinator, self.broker, self.patience = coordinator, broker, patience
         self.monitor = coordinator.monitor
         self.path = None if folder is None else folder / STATE_FILE
+        self._model_at = -float("inf")
         self.on_round = on_round
         self._stop = asyncio.Event()
         self._answers: set[asyncio.Task[None]] = set()
@@ -62,6 +67,13 @@ class Server:
 
     async def run(self) -> None:
         """Serve until all rounds are done, or until `stop`; the connection may come and go."""
+        try:
+            await self._serve()
+        finally:
+            if self.coordinator.step:
+                self._save_model(now=True)
+
+    async def _serve(self) -> None:
         backoff = Backoff()
         started = time.monotonic()
         while not self._stop.is_set():
@@ -118,6 +130,7 @@ class Server:
         for action in actions:
             if isinstance(action, Save):
                 await asyncio.to_thread(self._save, action.saved)
+                await asyncio.to_thread(self._save_model)
                 self._closed_round()
             elif "/welcome/" in action.topic:  # nobody waits for the answer to a greeting
                 answer = asyncio.create_task(_answer(link, action))
@@ -155,6 +168,18 @@ class Server:
         for name in names:
             known = self.coordinator.admit(name)
             log.info("server: client %s is %s", name, "let back" if known else "not known here")
+
+    def _save_model(self, *, now: bool = False) -> None:
+        """Write model.safetensors, once a minute and at the end; a disk that refuses has said so already."""
+        if self.path is None or not (now or self.coordinator.finished or self._model_due()):
+            return
+        self._model_at = time.monotonic()
+        with contextlib.suppress(OSError):
+            one = self.coordinator
+            save_model(self.path.parent / FILE, one.params, one.task.model, one.card())
+
+    def _model_due(self) -> bool:
+        return time.monotonic() - self._model_at >= MODEL_EVERY
 
     def _closed_round(self) -> None:
         last = self.monitor.last

@@ -75,6 +75,7 @@ class Coordinator:
         seed: of all draws.
         epoch: start of this process in nanoseconds; later than that of any server before it.
         saved: continue from this state.
+        initial: begin with these parameters; None for the model's own.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Coordinator:
         seed: int = 0,
         epoch: int = 1,
         saved: ServerState | None = None,
+        initial: npt.NDArray[np.float32] | None = None,
     ) -> None:
         require_name("federation", federation)
         self.federation, self.method, self.monitor, self.rules = federation, method, monitor, rules
@@ -109,7 +111,8 @@ class Coordinator:
         self._patience = math.inf  # until when the first round waits for `start_clients`
         self.step = 0
         self._counted: tuple[int, ...] = ()  # whose updates counted in the last closed round
-        self._state = first_state(method, np.asarray(built.initial(seed)), len(self._numbers))
+        first = built.initial(seed) if initial is None else initial
+        self._state = first_state(method, np.asarray(first), len(self._numbers))
         if saved is not None:
             self._resume(saved)
         self._anchored = isinstance(model, ModelSpec) and model.pipeline is not None
@@ -121,6 +124,19 @@ class Coordinator:
     def params(self) -> npt.NDArray[np.float32]:
         """The model."""
         return np.asarray(self._state.params, np.float32)
+
+    def card(self) -> dict[str, Any]:
+        """Where the model comes from, for its file."""
+        totals, spec = self.monitor.totals(), self.task.model
+        return {
+            "data": {"federation": self.federation, "clients": len(self._numbers), "step": self.step},
+            "features": list(() if spec is None else spec.features),
+            "labels": list(() if spec is None else spec.labels),
+            "method": self.method.name,
+            "pieces": self.method.describe(),
+            "seed": self.seed,
+            "results": {name: totals[name] for name in ("error", "naive", "skill", "samples", "bits_wire")},
+        }
 
     @property
     def subscriptions(self) -> tuple[str, ...]:

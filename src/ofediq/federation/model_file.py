@@ -1,0 +1,166 @@
+"""`model.safetensors`: a learnt model that leaves, with a card, and comes back.
+
+The format is that of safetensors (eight bytes of length, a JSON header, the numbers), so other tools read it too. The
+header's metadata hold what makes the numbers a model: its description with features and labels, and a card that says
+where it comes from.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ofediq.errors import DataError, InputError
+from ofediq.federation.protocol.inputs import Inputs
+from ofediq.federation.protocol.task import ModelSpec
+from ofediq.models import Model
+from ofediq.storage import save_bytes
+
+FILE = "model.safetensors"
+_LENGTH = struct.Struct("<Q")
+_MOST_HEADER = 2**24
+
+Params = npt.NDArray[np.float32]
+
+
+def save_model(
+    path: str | Path, params: npt.NDArray[Any], spec: ModelSpec | None, card: Mapping[str, Any]
+) -> None:
+    """Write a model, in one move.
+
+    Arguments:
+        path: the file.
+        params: D numbers.
+        spec: what they are the parameters of; None for a model that is not built in.
+        card: data, features, method, bits, metrics: anything that is JSON.
+    """
+    described = None if spec is None else spec.to_dict()
+    about = {"format": "ofediq", "model": json.dumps(described), "card": json.dumps(dict(card))}
+    values = np.ascontiguousarray(params, "<f4")
+    place = {"dtype": "F32", "shape": list(values.shape), "data_offsets": [0, values.nbytes]}
+    header = json.dumps({"__metadata__": about, "params": place}, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    save_bytes(Path(path), _LENGTH.pack(len(header)) + header + values.tobytes())
+
+
+@dataclass(frozen=True, eq=False)
+class LearntModel:
+    """A model from a file.
+
+    Attributes:
+        params: D numbers.
+        spec: its description with names of readings and labels, and features; None if it is not built in.
+        card: where it comes from.
+        model: what computes.
+    """
+
+    params: Params
+    spec: ModelSpec | None
+    card: Mapping[str, Any]
+    model: Model | None
+
+    def predict(self, x: Any) -> npt.NDArray[Any]:
+        """Predictions for samples [n, ...]: labels as the task calls them, or numbers.
+
+        A model on features reads the rows of one client in their order, each [readings]: what it knows of earlier
+        targets is nothing here; `online` is the way to predict with them.
+        """
+        if self.spec is None or self.model is None:
+            raise InputError("`model` must be a built-in one to predict, got one that is not")
+        if self.spec.pipeline is not None:
+            client = self.online()
+            return np.asarray([client.predict_one(row) for row in np.asarray(x, np.float32)])
+        samples = np.asarray(x, np.float32).reshape(-1, *self.spec.shape)
+        found = np.asarray(self.model.predict(self.params, samples))
+        return np.asarray(self.spec.labels)[found] if self.spec.labels else found
+
+    def online(self) -> LocalClient:
+        """A client of its own that predicts with this model and remembers what it is told, but does not learn."""
+        return LocalClient(self)
+
+
+class LocalClient:
+    """Predicts sample by sample, in River's vocabulary: `predict_one`, then `learn_one` when the target is known."""
+
+    def __init__(self, learnt: LearntModel) -> None:
+        if learnt.spec is None or learnt.model is None:
+            raise InputError("`model` must be a built-in one to predict, got one that is not")
+        self.learnt, self.model = learnt, learnt.model
+        self.inputs = Inputs(learnt.spec, labelled=learnt.model.task == "classification")
+        self._row: npt.NDArray[np.float32] | None = None
+
+    def predict_one(self, x: Any, time: float = 0.0) -> Any:
+        """The prediction for one sample."""
+        self._row = self.inputs.observe(self.inputs.readings(x), time)
+        value = np.asarray(self.model.predict(self.learnt.params, self._row))[0].item()
+        return self.inputs.name(value) if self.inputs.labelled else value
+
+    def learn_one(self, y: Any) -> None:
+        """The target of the sample that was predicted last: its features remember it."""
+        self.inputs.learn(self.inputs.label(y), 0.0)
+
+
+def load_model(path: str | Path) -> LearntModel:
+    """The model in a `model.safetensors` of a run or a server.
+
+    >>> import tempfile
+    >>> spec = ModelSpec("linear", (2,), "regression")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(Path(folder) / "m.safetensors", np.array([1, 2, 3], np.float32), spec, {"method": "OFedIQ"})
+    ...     learnt = load_model(Path(folder) / "m.safetensors")
+    >>> learnt.predict([[1.0, 1.0], [0.0, 2.0]]).tolist(), learnt.card["method"]
+    ([6.0, 7.0], 'OFedIQ')
+    """
+    try:
+        data = Path(path).read_bytes()
+        (size,) = _LENGTH.unpack_from(data)
+        if size > min(_MOST_HEADER, len(data) - _LENGTH.size):
+            raise ValueError("its header is longer than the file")
+        header = json.loads(data[_LENGTH.size : _LENGTH.size + size])
+        about, place = header["__metadata__"], header["params"]
+        if about["format"] != "ofediq" or place["dtype"] != "F32":
+            raise ValueError("it is not a model of ofediq")
+        first, last = place["data_offsets"]
+        params = np.frombuffer(data[_LENGTH.size + size :][first:last], "<f4").astype(np.float32)
+        described = json.loads(about["model"])
+        spec = None if described is None else ModelSpec.from_dict(described)
+        model = None if spec is None else spec.build()
+        card = json.loads(about["card"])
+    except OSError as error:
+        raise DataError(
+            f"`model` must be a file that can be read, got {str(path)!r}: {error.strerror}"
+        ) from None
+    except (ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
+        raise DataError(
+            f"`model` must be a model.safetensors of ofediq, got {str(path)!r}: {error}"
+        ) from None
+    if (
+        params.ndim != 1
+        or (model is not None and params.shape != (model.dim,))
+        or not np.isfinite(params).all()
+    ):
+        raise DataError(f"`model` must hold the finite parameters of its description, got {str(path)!r}")
+    return LearntModel(params, spec, card, model)
+
+
+def start_from(path: str | Path, model: Model, spec: ModelSpec | None = None) -> Params:
+    """The parameters in `path` for a run or a federation of `model` to begin with."""
+    found = load_model(path)
+    if found.params.shape != (model.dim,):
+        raise DataError(
+            f"`start_from` must have {model.dim} parameters like this model, got {found.params.size} in {str(path)!r}"
+        )
+    if (
+        spec is not None
+        and found.spec is not None
+        and (found.spec.task, found.spec.labels) != (spec.task, spec.labels)
+    ):
+        raise DataError(f"`start_from` must be for the same task and labels, got {str(path)!r}")
+    return found.params

@@ -1,0 +1,149 @@
+"""Models leave and come back: safetensors with a card, ONNX, npz, and a start from a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import ofediq
+from ofediq.cli.app import app
+from ofediq.errors import DataError, InputError
+from ofediq.federation import FederationConfig, ModelSpec, assemble, save_model
+from ofediq.models.onnx_graph import to_onnx
+from ofediq.streams.features import pipeline_for
+
+SPECS = {
+    "linear": ModelSpec("linear", (5,), "regression"),
+    "softmax": ModelSpec("softmax", (4,), "classification", labels=("hot", "mild", "ok")),
+    "mlp": ModelSpec("mlp", (5,), "regression", hidden=(7, 3)),
+    "cnn": ModelSpec("conv 3, pool, conv 4 same, tanh, pool, dense", (12, 12), "classification", classes=3),
+    "pool first": ModelSpec("pool, conv 2 5x5, dense 6, dense", (14, 13), "classification", classes=2),
+    "anchored": ModelSpec("auto", (2,), "regression", pipeline=pipeline_for(("a", "b"), baseline="last")),
+    "anchored labels": ModelSpec("mlp", (2,), "classification", 3, pipeline=pipeline_for(("a", "b"), 3)),
+}
+
+
+def params_of(spec: ModelSpec) -> Any:
+    return np.random.default_rng(1).normal(0, 0.5, spec.build().dim).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_a_model_comes_back_as_it_left(name: str, tmp_path: Path) -> None:
+    spec, params = SPECS[name], params_of(SPECS[name])
+    save_model(tmp_path / "m.safetensors", params, spec, {"method": "OFedIQ"})
+    found = ofediq.load_model(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(found.params, params)
+    assert found.spec == spec
+    assert found.card == {"method": "OFedIQ"}
+    safetensors = pytest.importorskip("safetensors.numpy")
+    np.testing.assert_array_equal(safetensors.load_file(tmp_path / "m.safetensors")["params"], params)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_onnx_computes_the_same(name: str) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    spec, params = SPECS[name], params_of(SPECS[name])
+    model, rng = spec.build(), np.random.default_rng(2)
+    shape: tuple[int, ...] = spec.shape
+    if spec.pipeline is not None:
+        shape = (len(spec.pipeline.columns) + len(spec.pipeline.anchors),)
+    x = rng.normal(0, 1, (6, *shape)).astype(np.float32)
+    session = runtime.InferenceSession(to_onnx(model, params), providers=["CPUExecutionProvider"])
+    wanted = np.asarray(model.predict(params, x))
+    if model.task == "regression":
+        (value,) = session.run(["value"], {"x": x})
+        np.testing.assert_allclose(value, wanted, rtol=1e-4, atol=1e-5)
+    else:
+        scores, label = session.run(["scores", "label"], {"x": x})
+        np.testing.assert_array_equal(label, wanted)
+        np.testing.assert_allclose(scores, model.forward(params, x)[0], rtol=1e-4, atol=1e-5)  # type: ignore[attr-defined]  # layered
+
+
+def test_predictions_are_named_and_features_are_made(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    save_model(path, params_of(SPECS["softmax"]), SPECS["softmax"], {})
+    assert set(ofediq.load_model(path).predict(np.eye(4)).tolist()) <= {"hot", "mild", "ok"}
+    save_model(path, 0 * params_of(SPECS["anchored"]), SPECS["anchored"], {})
+    client = ofediq.load_model(path).online()
+    for target in (3.0, 4.0):
+        client.predict_one([1.0, 2.0])
+        client.learn_one(target)
+    assert client.predict_one([1.0, 2.0]) == 4.0  # nothing learnt: the last value
+
+
+@pytest.mark.parametrize("damage", [b"", b"short", b"\xff" * 40, b"\x02\0\0\0\0\0\0\0{}"])
+def test_what_is_no_model_is_one_sentence(damage: bytes, tmp_path: Path) -> None:
+    (tmp_path / "m.safetensors").write_bytes(damage)
+    with pytest.raises(DataError, match=r"`model` must be a model\.safetensors of ofediq"):
+        ofediq.load_model(tmp_path / "m.safetensors")
+    with pytest.raises(DataError, match="must be a file that can be read"):
+        ofediq.load_model(tmp_path / "nothing")
+
+
+def test_export_writes_onnx_and_npz(tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    save_model(tmp_path / "model.safetensors", params_of(SPECS["mlp"]), SPECS["mlp"], {"method": "OFedIQ"})
+    for name in ("a.onnx", "a.npz"):
+        done = CliRunner().invoke(app, ["export", str(tmp_path), "--out", str(tmp_path / name), "--json"])
+        assert json.loads(done.stdout) == {"file": str(tmp_path / name), "method": "OFedIQ", "dim": 70}
+    with np.load(tmp_path / "a.npz") as file:
+        np.testing.assert_array_equal(file["params"], params_of(SPECS["mlp"]))
+    wrong = CliRunner().invoke(app, ["export", str(tmp_path), "--out", "a.txt"])
+    assert isinstance(wrong.exception, InputError)
+
+
+TOML = """
+name = "test"
+start_from = "model.safetensors"
+[model]
+features = 5
+name = "mlp"
+hidden = [7, 3]
+[method]
+step_size = 0.1
+"""
+
+
+def test_a_federation_starts_from_a_model(tmp_path: Path) -> None:
+    params = params_of(SPECS["mlp"])
+    save_model(tmp_path / "model.safetensors", params, SPECS["mlp"], {})
+    (tmp_path / "federation.toml").write_text(TOML)
+    one = assemble(FederationConfig.read(tmp_path / "federation.toml"))
+    np.testing.assert_array_equal(one.params, params)
+    save_model(tmp_path / "model.safetensors", params[:-1], None, {})
+    with pytest.raises(DataError, match="`start_from` must have 70 parameters like this model, got 69"):
+        assemble(FederationConfig.read(tmp_path / "federation.toml"))
+
+
+def test_a_run_writes_its_model_and_starts_from_one(tmp_path: Path) -> None:
+    common = [
+        "--clients",
+        "20",
+        "--steps",
+        "10",
+        "--methods",
+        "fedogd,ofediq",
+        "--step-size",
+        "0.1",
+        "--budget",
+        "0.1",
+    ]
+    done = CliRunner().invoke(app, ["run", *common, "--out", str(tmp_path / "a"), "--json"])
+    assert done.exit_code == 0, done.stderr
+    learnt = ofediq.load_model(tmp_path / "a" / "model.safetensors")
+    assert learnt.card["method"] in ("FedOGD", "OFedIQ")
+    assert learnt.card["results"]["accuracy"] == max(
+        one["accuracy"] for one in json.loads(done.stdout)["methods"].values()
+    )
+    data = ofediq.load("digits")
+    assert np.mean(learnt.predict(data.x).astype(int) == data.y) > 0.3
+    more = ["--start-from", str(tmp_path / "a" / "model.safetensors"), "--out", str(tmp_path / "b"), "--json"]
+    again = CliRunner().invoke(app, ["run", *common, *more])
+    assert again.exit_code == 0, again.stderr
+    first, second = (json.loads(one.stdout)["methods"]["fedogd"]["accuracy"] for one in (done, again))
+    assert second > first
