@@ -20,6 +20,7 @@ NAMES = {
     "federation",
     "load",
     "load_file",
+    "load_model",
     "methods",
     "models",
     "naive_references",

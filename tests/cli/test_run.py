@@ -90,6 +90,7 @@ def test_the_files_can_be_read(finished: Finished) -> None:
         "config.json",
         "figure.png",
         "metrics.parquet",
+        "model.safetensors",
         "summary.json",
     ]
     frame = parquet.read_table(finished.folder / "metrics.parquet").to_pandas()
