@@ -100,7 +100,7 @@ def test_a_client_is_read_whole(tmp_path: Path) -> None:
         ("seed = 3", "seed = -1", "`seed` must be an integer from 0 to 4294967295, got -1"),
         ("features = 5", "feature = 5", r"`feature` is not known in \[model\]: did you mean 'features'\?"),
         ("features = 5", 'name = "softmax"', r"`shape` \(or `features`\) must be given in \[model\]"),
-        ("features = 5", 'features = 5\nname = "cnn"', "`model` must be linear or mlp for a regression task"),
+        ("features = 5", 'features = 5\nname = "cnn"', "`model` must be linear, mlp, .* for a regression task"),
         ('key = "ofedavg"', 'key = "sgd"', r"`key` in \[method\] must be one of"),
         ("budget = 0.5", "budget = 1.5", r"`budget` in \[method\] must lie in \(0, 1\], got 1.5"),
         ("budget = 0.5", 'budget = "all"', r"`budget` in \[method\] must lie in \(0, 1\], got 'all'"),
