@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ofediq.theory import Plan as Plan
     from ofediq.theory import plan as plan
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Every public name and the room it comes from; a room comes from itself.
 _HOMES = {
