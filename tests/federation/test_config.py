@@ -16,6 +16,7 @@ from ofediq.federation.config import (
     MethodChoice,
     ModelChoice,
     PageChoice,
+    PredictionChoice,
     SourceChoice,
 )
 from ofediq.settings import declared
@@ -100,7 +101,11 @@ def test_a_client_is_read_whole(tmp_path: Path) -> None:
         ("seed = 3", "seed = -1", "`seed` must be an integer from 0 to 4294967295, got -1"),
         ("features = 5", "feature = 5", r"`feature` is not known in \[model\]: did you mean 'features'\?"),
         ("features = 5", 'name = "softmax"', r"`shape` \(or `features`\) must be given in \[model\]"),
-        ("features = 5", 'features = 5\nname = "cnn"', "`model` must be linear, mlp, .* for a regression task"),
+        (
+            "features = 5",
+            'features = 5\nname = "cnn"',
+            "`model` must be linear, mlp, .* for a regression task",
+        ),
         ('key = "ofedavg"', 'key = "sgd"', r"`key` in \[method\] must be one of"),
         ("budget = 0.5", "budget = 1.5", r"`budget` in \[method\] must lie in \(0, 1\], got 1.5"),
         ("budget = 0.5", 'budget = "all"', r"`budget` in \[method\] must lie in \(0, 1\], got 'all'"),
@@ -160,6 +165,7 @@ def test_the_documentation_shows_every_key() -> None:
         key for table, kind in {**tables, **more}.items() for key in keys(table, kind)
     }
     own = {"": ClientConfig, "broker": Broker, "source": SourceChoice, "memory": MemoryChoice}
+    own["predictions"] = PredictionChoice
     assert shown_keys(client) == {key for table, kind in own.items() for key in keys(table, kind)}
 
 

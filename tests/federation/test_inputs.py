@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from ofediq import methods
 from ofediq.errors import InputError
 from ofediq.federation import FederationConfig, assemble
+from ofediq.federation.network.outlets import Outlet
 from ofediq.federation.network.sources import Feeder, Rows
 from ofediq.federation.protocol.coordinator import Coordinator
 from ofediq.federation.protocol.inputs import Inputs
@@ -273,6 +276,24 @@ def test_bad_rows_are_skipped_and_counted_and_a_file_is_read_on(tmp_path: Path) 
     assert (again.learner.samples, again.learner.position) == (1, 6)
     assert again.learner.inputs is not None
     assert again.learner.inputs.naive(np.array([1])) == 0.0
+
+
+def test_predictions_come_out_of_a_file_with_their_rows(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("heat,wind,state\n1,NA,ok\n1,2,hot\n")
+    one = alone(replace(LABELLED, pipeline=pipeline_for(NAMES, 2, gaps=("wind",))))
+    outlet = Outlet("test", "sensor", path=tmp_path / "told.jsonl", discovery="homeassistant")
+    said = Feeder(one, Rows(path, "state", announced=lambda: one.features), outlet)()
+    (line,) = (tmp_path / "told.jsonl").read_text().splitlines()
+    told = json.loads(line)
+    assert (told["id"], set(told["probabilities"])) == (1, {"hot", "ok"})
+    config, state, update = said
+    assert config.topic == "homeassistant/sensor/ofediq_test_sensor/config"
+    assert config.retain
+    assert json.loads(config.payload)["state_topic"] == state.topic == "test/p/sensor"
+    assert json.loads(state.payload) == told
+    assert update.topic == "test/u/sensor"
+    assert one.samples == 1
 
 
 @given(

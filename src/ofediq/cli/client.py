@@ -48,6 +48,7 @@ def client(
 
 
 async def _from_file(config: ClientConfig) -> tuple[dict[str, Any], str | None]:
+    from ofediq.federation.network.outlets import Outlet
     from ofediq.federation.network.session import Session
     from ofediq.federation.network.sources import Feeder, Replay, Rows, Source
     from ofediq.federation.protocol.learner import Learner
@@ -68,7 +69,11 @@ async def _from_file(config: ClientConfig) -> tuple[dict[str, Any], str | None]:
             time=choice.time,
             start=lambda: learner.position,
         )
-    feeder = Feeder(learner, source)
+    told = config.predictions
+    outlet = Outlet(
+        config.federation, config.name, path=told.path, publish=told.publish, discovery=told.discovery
+    )
+    feeder = Feeder(learner, source, outlet)
 
     def feed() -> list[Any]:
         said = feeder()
@@ -87,8 +92,16 @@ def _from_lines(config: ClientConfig) -> tuple[dict[str, Any], str | None]:
     from ofediq.federation.network.sources import Skipped, read_lines
 
     memory, every = config.memory.path, config.memory.every
+    told = config.predictions
     with Client(
-        config.broker, config.federation, config.name, timeout=60.0, memory=memory, memory_every=every
+        config.broker,
+        config.federation,
+        config.name,
+        timeout=60.0,
+        memory=memory,
+        memory_every=every,
+        publish=told.publish,
+        discovery=told.discovery,
     ) as member:
         skipped = Skipped(config.name)
         for sample in read_lines(sys.stdin):
@@ -104,16 +117,14 @@ def _from_lines(config: ClientConfig) -> tuple[dict[str, Any], str | None]:
 
 def _answer(member: Client, sample: SourceSample | InputError) -> dict[str, Any] | None:
     """What is said to a line: a prediction; nothing to a label that comes late."""
+    from ofediq.federation.network.outlets import described
+
     if isinstance(sample, InputError):
         raise sample
     answer = None
     if sample.x is not None:
         found = member.forecast_one(sample.x, sample=sample.id, time=sample.time)
-        answer = {"prediction": found.value, **_named(sample), "step": found.step}
-        if found.probabilities is not None:
-            answer["probabilities"] = found.probabilities
-        if found.interval is not None:
-            answer["interval"] = list(found.interval)
+        answer = described(found, sample.id)
     if sample.y is not None:
         member.learn_one(sample.x, sample.y, sample=sample.id, time=sample.time)
     return answer

@@ -334,6 +334,19 @@ class MemoryChoice(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PredictionChoice(Settings):
+    """`[predictions]`: where they go, beside the answers to JSON lines."""
+
+    path: FilePath | None = setting(
+        None, "File that a JSON line is added to for each, relative to client.toml."
+    )
+    publish: bool = setting(False, "Whether each is published to FEDERATION/p/NAME.")
+    discovery: (
+        Annotated[str, Meta(pattern=r"\A[\w/-]{1,64}\Z", extra={"rule": "be a prefix of topics"})] | None
+    ) = setting(None, "Home Assistant's prefix, usually homeassistant: makes a sensor of that topic.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClientConfig(Settings):
     """All of `client.toml`."""
 
@@ -342,6 +355,7 @@ class ClientConfig(Settings):
     broker: Broker
     source: SourceChoice = field(default_factory=SourceChoice)
     memory: MemoryChoice = field(default_factory=MemoryChoice)
+    predictions: PredictionChoice = field(default_factory=PredictionChoice)
 
     @classmethod
     def read(cls, path: str | Path) -> ClientConfig:
@@ -349,13 +363,15 @@ class ClientConfig(Settings):
         path, content = Path(path), _load(path)
         source = from_table(SourceChoice, content.get("source", {}), "source")
         memory = from_table(MemoryChoice, content.get("memory", {}), "memory")
-        top = _top(cls, content, ("broker", "source", "memory"))
+        told = from_table(PredictionChoice, content.get("predictions", {}), "predictions")
+        top = _top(cls, content, ("broker", "source", "memory", "predictions"))
         memory = {"path": f"{top.get('name')}.memory.npz", **memory}
         return cls(
             **top,
             broker=_broker(path, content.get("broker", {})),
             source=SourceChoice(**_relative(path, source, "path")),
             memory=MemoryChoice(**_relative(path, memory, "path")),
+            predictions=PredictionChoice(**_relative(path, told, "path")),
         )
 
 

@@ -12,6 +12,7 @@ from typing import Any, Self
 from ofediq.errors import require_nonnegative, require_positive
 from ofediq.federation.names import require_name
 from ofediq.federation.network.broker import Broker, BrokerError
+from ofediq.federation.network.outlets import Outlet
 from ofediq.federation.network.session import Session
 from ofediq.federation.protocol.learner import REMEMBERED, Learner, Prediction
 from ofediq.federation.protocol.memory import MemoryFile
@@ -42,6 +43,8 @@ class Client:
             memory.
         memory_every: write it at the end of every so many rounds.
         remember: predictions that wait for their label, at most; of more the oldest are forgotten.
+        publish: whether each prediction is published to `<federation>/p/<client>`.
+        discovery: Home Assistant's prefix, usually "homeassistant": makes a sensor of that topic.
     """
 
     def __init__(
@@ -55,11 +58,14 @@ class Client:
         memory: str | Path | None = None,
         memory_every: int = 1,
         remember: int = REMEMBERED,
+        publish: bool = False,
+        discovery: str | None = None,
     ) -> None:
         require_name("federation", federation)
         require_name("name", name)
         file = None if memory is None else MemoryFile(Path(memory), every=memory_every)
         self.learner = Learner(federation, name, model, file, remember)
+        self.outlet = Outlet(federation, name, publish=publish, discovery=discovery)
         self.wait = require_nonnegative("wait", wait)
         self.timeout = require_positive("timeout", timeout)
         self._broker = broker
@@ -106,7 +112,10 @@ class Client:
     def forecast_one(self, x: Any, *, sample: Any = None, time: float | None = None) -> Prediction:
         """The prediction with the labels' probabilities, or with an interval for a number."""
         with self._news:
-            return self.learner.forecast(x, sample=sample, time=time)
+            found = self.learner.forecast(x, sample=sample, time=time)
+            if self.outlet.wanted:
+                self._send(self.outlet(found, sample))
+            return found
 
     def learn_one(self, x: Any, y: Any, *, sample: Any = None, time: float | None = None) -> bool:
         """Learn from one labelled sample; returns whether the open round had room for it."""

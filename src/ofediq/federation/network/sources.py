@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.errors import DataError, InputError
+from ofediq.federation.network.outlets import Outlet
 from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.messages import Publish
 
@@ -22,6 +23,9 @@ log = logging.getLogger("ofediq.federation")
 
 _LOGGED = 10
 """So many samples that cannot be read get a line in the log each; the others are only counted."""
+
+
+_MISSING = ("", "NA", "N/A", "nan", "NaN", "null", "None", None)  # in a CSV file
 
 
 class SourceSample(NamedTuple):
@@ -140,6 +144,7 @@ class Rows:
         used, named = self._used(columns, clock)
         for row in rows:
             self.position += 1
+            row = {name: None if value in _MISSING else value for name, value in row.items()}
             x: Any = {name: row[name] for name in used} if named else [row[name] or "nan" for name in used]
             moment = _moment([row[name] or "" for name in clock]) if clock else None
             yield SourceSample(x, row[self.target] or None, moment, self.position)
@@ -231,8 +236,8 @@ class Skipped:
 class Feeder:
     """Gives a learner its samples as fast as rounds ask for them; one that cannot be read is skipped."""
 
-    def __init__(self, learner: Learner, source: Source) -> None:
-        self.learner, self.source = learner, source
+    def __init__(self, learner: Learner, source: Source, outlet: Outlet | None = None) -> None:
+        self.learner, self.source, self.outlet = learner, source, outlet
         self.skipped = Skipped(learner.name)
 
     def __call__(self) -> list[Publish]:
@@ -245,7 +250,8 @@ class Feeder:
                 said += self.learner.skip()
                 continue
             try:
-                said += self.learner.learn(sample[0], sample[1], time=(*sample, None)[2])[1]
+                said += self._predicted(sample)
+                said += self.learner.learn(sample.x, sample.y, sample=sample.id, time=sample.time)[1]
             except InputError as error:
                 self.skipped.add(
                     f"row {self.source.position}: {error}" if self.source.position else str(error)
@@ -253,3 +259,10 @@ class Feeder:
                 if self.source.position == 0:  # its step has no sample then
                     said += self.learner.skip()
         return said
+
+    def _predicted(self, sample: SourceSample) -> list[Publish]:
+        """The prediction for those who want it."""
+        if self.outlet is None or not self.outlet.wanted:
+            return []
+        found = self.learner.forecast(sample.x, sample=sample.id, time=sample.time)
+        return self.outlet(found, sample.id)

@@ -33,6 +33,7 @@ _CLIENT = (
     ("read", "whole/{name}"),
     ("write", "u/{name}"),
     ("write", "here/{name}"),
+    ("write", "p/{name}"),
 )
 _SERVER = (
     ("read", "u/+"),
@@ -106,6 +107,7 @@ class BrokerSettings:
         pattern read greenhouse/whole/%u
         pattern write greenhouse/u/%u
         pattern write greenhouse/here/%u
+        pattern write greenhouse/p/%u
         <BLANKLINE>
         """
         parts = [_HEADER, f"user {self.server}\n", self._rules("topic", _SERVER, self.server)]
