@@ -10,7 +10,7 @@ import pytest
 import ofediq
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(page.name for page in ROOT.glob("*.md"))
+PAGES = [*sorted(page.name for page in ROOT.glob("*.md")), "paper/paper.md"]
 FOLDERS = (
     "src",
     "tests",
@@ -28,9 +28,17 @@ FOLDERS = (
 
 @pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(name: str) -> None:
-    targets = re.findall(r"\]\(([^)\s#]+)", (ROOT / name).read_text(encoding="utf-8"))
-    missing = [one for one in targets if "://" not in one and not (ROOT / one).exists()]
-    assert missing == []
+    page = ROOT / name
+    targets = re.findall(r"\]\(([^)\s#]+)", page.read_text(encoding="utf-8"))
+    assert [one for one in targets if "://" not in one and not (page.parent / one).exists()] == []
+
+
+def test_the_paper_cites_what_is_in_its_bibliography() -> None:
+    cited = set(re.findall(r"@(\w+)", (ROOT / "paper" / "paper.md").read_text(encoding="utf-8")))
+    listed = re.findall(
+        r"^@\w+\{(\w+),", (ROOT / "paper" / "paper.bib").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert sorted(cited) == sorted(listed)
 
 
 @pytest.mark.parametrize("name", ["CONTRIBUTING.md", "SECURITY.md"])
