@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -173,8 +174,14 @@ class SparseRecovery(Sensing, ServerRule):
         wanted = (total / scale).reshape(blocks.number, blocks.measurements)
         keep = xp.clip(xp.asarray(senders) * blocks.keep, 1, max(blocks.keep, blocks.measurements // 4))
         found = xp.zeros((blocks.number, blocks.size), np.float32)
-        for _ in range(ITERATIONS):
-            found = _thresholded(found, wanted, matrix, keep)
+
+        def better(_: int, found: Array) -> Array:
+            return _thresholded(found, wanted, matrix, keep)
+
+        if xp is np:
+            found = reduce(lambda so_far, number: better(number, so_far), range(ITERATIONS), found)
+        else:  # one loop for the compiler; an array of JAX, so JAX is there
+            found = importlib.import_module("jax.lax").fori_loop(0, ITERATIONS, better, found)
         return (found * scale).reshape(-1)[:dim]
 
 
@@ -236,6 +243,7 @@ def fedvqcs(
     A x = that sum by iterative hard thresholding, and moves w <- w - eta / K x.
 
     Costs (Q / l) M / N bits per coordinate and 16 for each block: half a bit with the defaults, a tenth with M = 20.
+    A budget sets M and S; what is above Q / l bits per coordinate is left.
     The positions of what is kept cost nothing, which is the idea. It is good for few senders, or for clients whose
     largest coordinates are the same ones. It fails where they are not: the sum of K supports has up to K S
     coordinates, and beyond about M / 4 of them nothing tells them apart; what is lost there is in no memory, because

@@ -15,7 +15,10 @@ from ofediq.methods.presets import method
 from ofediq.methods.registry import Terms, named
 from ofediq.methods.zoo.fedavg import Proximal, SenderMean
 
-_BESIDE = 160  # bits of a message beside its symbols: the norm, models, the rest of a byte
+
+def _message_bits(bits: int, dim: int) -> float:
+    """At most, for Gaussian updates: symbols and their code's loss, norm and models; or the values themselves."""
+    return min(32.0 * dim, 1.005 * bits * dim + 200)
 
 
 @piece
@@ -35,9 +38,9 @@ def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
     """From 2 to 4 bits per coordinate if everyone sends, as far as they fit; below that, fewer senders."""
     room = 32.0 * terms.budget * terms.dim * int(given.get("period", 1))
     rate = float(given.get("rate", 1.0))
-    fits = (room / rate - _BESIDE) / terms.dim
-    bits = int(given.get("bits", max(2, min(4, int(fits)))))
-    return {"bits": bits, "rate": min(rate, room / (bits * terms.dim + _BESIDE))}
+    fitting = [bits for bits in (3, 4) if rate * _message_bits(bits, terms.dim) <= room]
+    bits = int(given.get("bits", max(fitting, default=2)))
+    return {"bits": bits, "rate": min(rate, room / _message_bits(bits, terms.dim))}
 
 
 @named(
@@ -58,7 +61,8 @@ def uveqfed(
     both sides from (seed, step, client):  q = the lattice point nearest to u / (c ||u||) + z;  decoded
     c ||u|| (q - z);  w <- w - eta mean over the senders. The error is uniform on a cell whatever u is: unbiased for
     every update. Costs about R D + 32 bits per message (for Gaussian updates; less for sparse ones), R D p K / L in
-    all per step. No memory. Good from about 2 bits per coordinate; at 1 bit the error is as large as the update.
+    all per step; of a budget above 4 bits per coordinate the rest is left. No memory. Good from about 2 bits per
+    coordinate; at 1 bit the error is as large as the update.
 
     The hexagonal lattice, on pairs, has about 4 % less error than the scalar one at equal bits. The scalar one after
     a random rotation is `rotate`. The original fixes a finite part of the lattice with zeta = (2 + R / 5) times a
