@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 def methods(
     name: Annotated[str | None, typer.Argument(help="Explain this one.", show_default="list all")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the list as a Markdown table.")] = False,
 ) -> None:
     """List the methods, or explain one: equations, parameters, memory, source.
 
@@ -34,12 +35,27 @@ def methods(
     if as_json:
         typer.echo(json.dumps([one.describe() for one in entries().values()], indent=2))
         return
+    if markdown:
+        typer.echo(table())
+        return
     from ofediq.cli import render
 
     cells = [
         (one.name, one.memory or "none", one.theorem or "none", one.summary) for one in entries().values()
     ]
     render.show(render.table(("method", "memory", "theorem", "what it does"), cells, words=True))
+
+
+def table() -> str:
+    """The methods of this package as a Markdown table: what `docs/methods.md` holds."""
+    from ofediq.methods.registry import entries
+
+    rows = ["| name | what it does | a client remembers | from |", "|---|---|---|---|"]
+    for one in entries().values():
+        if one.build.__module__.startswith("ofediq."):
+            cells = (f"`{one.name}`", one.summary, one.memory or "nothing", one.source)
+            rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return "\n".join(rows)
 
 
 def _explain(found: Entry) -> None:

@@ -221,7 +221,7 @@ def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
 @named(
     "fedvqcs",
     source="Y. Oh, Y.-S. Jeon, M. Chen, W. Saad: FedVQCS: Federated Learning via Vector Quantized Compressed "
-    "Sensing, 2022 (from memory)",
+    "Sensing, 2022; not checked against the text",
     memory="an error vector of D numbers",
     spend=_spend,
 )

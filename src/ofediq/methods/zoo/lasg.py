@@ -48,7 +48,8 @@ class LazySameSample(Lazy):
 
 @named(
     "lasg",
-    source="T. Chen, Y. Sun, W. Yin: LASG: Lazily Aggregated Stochastic Gradients, 2020 (rule WK2, from memory)",
+    source="T. Chen, Y. Sun, W. Yin: LASG: Lazily Aggregated Stochastic Gradients, 2020, rule WK2; "
+    "not checked against the text",
     memory="what the server has of it and an old model (2 D numbers), an error, a clock",
     spend=spend_lazily,
 )
