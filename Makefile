@@ -8,8 +8,9 @@ export OFEDIQ_DATA ?= $(abspath ../shared/data)
 endif
 
 BENCH ?= peers
+SANITIZED = any_stack or quantizer or bad_arguments or other_shapes or other_sizes or (equals_jax and cnn)
 
-.PHONY: help setup run test check format bench device docs clean
+.PHONY: help setup run test check format bench sanitize device docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -47,6 +48,14 @@ format: .venv/.dev ## write the code in the project's format
 
 bench: .venv/.dev ## measure against peers, each in its own .bench/ environment; BENCH="peers --quick": a minute
 	$(BIN)/python -m benchmarks $(BENCH)
+
+sanitize: .venv/.dev ## the kernels under gcc's address and undefined-behaviour sanitizers, and with clang where it is
+	OFEDIQ_CACHE=$$(mktemp -d) LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
+	CC="gcc -fsanitize=address,undefined -fno-sanitize-recover=undefined -g" \
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/simulation/test_native.py -k "$(SANITIZED)"
+	command -v clang >/dev/null && OFEDIQ_CACHE=$$(mktemp -d) CC=clang \
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/simulation/test_native.py -k "$(SANITIZED)"
 
 device: .venv/.dev ## what the C client takes on a Cortex-M4; needs arm-none-eabi-gcc and qemu-system-arm
 	$(BIN)/python -m benchmarks device

@@ -19,7 +19,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Commands": ("commands/index.md",),
     "Paper": ("theory.md", "reproduction.md", "results.md"),
-    "Inside": ("performance.md", "wire-format.md", "decisions.md", "migration.md"),
+    "Inside": ("performance.md", "scale.md", "wire-format.md", "decisions.md", "migration.md"),
     "API": ("api/index.md",),
 }
 

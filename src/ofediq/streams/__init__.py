@@ -10,6 +10,7 @@ references   naive_references: what a method must beat
 from ofediq.streams.catalog import NAMES, Status, load, status
 from ofediq.streams.changes import availability, drift
 from ofediq.streams.dataset import Dataset, Task, Truth
+from ofediq.streams.dealt import Dealt
 from ofediq.streams.files import load_file
 from ofediq.streams.generate import synthetic
 from ofediq.streams.naive import naive_references
@@ -21,6 +22,7 @@ __all__ = [
     "KINDS",
     "NAMES",
     "Dataset",
+    "Dealt",
     "Own",
     "Status",
     "Stream",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ofediq.errors import DataError, InputError, require_choice, require_integer, require_positive
 from ofediq.streams.clock import steps_of
 from ofediq.streams.dataset import Dataset
+from ofediq.streams.dealt import Dealt
 from ofediq.streams.draws import Draw, generator
 from ofediq.streams.skew import dirichlet_labels, few_labels, label_groups
 from ofediq.streams.stream import ABSENT, Stream
@@ -19,6 +20,8 @@ from ofediq.streams.stream import ABSENT, Stream
 Indices = NDArray[np.int32]
 Kind = Literal["random", "passes", "dirichlet", "label", "column", "sequential", "stretches"]
 KINDS: tuple[str, ...] = get_args(Kind)
+LAID_OUT = 2**26
+"""Places (clients x steps) that are laid out beforehand; more of them are made block by block, by other draws."""
 
 
 def partition(
@@ -46,6 +49,9 @@ def partition(
       a past of its own, and every sample is seen once.
     - "sequential": sample t K + k goes to client k at step t, and from the first one again after the last.
 
+    Beyond 2^26 places (K T) "random", "passes" and "sequential" are not laid out but made block by block when a run
+    asks for them (`Dealt`), from other draws of the same kind.
+
     Arguments:
         dataset: what to deal.
         clients: K. May be left out for "column": all clients of the source; otherwise its first K.
@@ -71,6 +77,8 @@ def partition(
         require_integer("clients", clients, 1, len(dataset))
         return Stream(replace(dataset, previous=None), _stretches(len(dataset), clients, steps))
     steps = _whole_steps(len(dataset), clients) if steps is None else require_integer("steps", steps, 1)
+    if _fits(1, clients) and steps * clients > LAID_OUT and kind in ("random", "passes", "sequential"):
+        return Stream(dataset, Dealt(len(dataset), steps, clients, kind, require_integer("seed", seed, 0)))
     require_memory(steps, clients)
     everything, count = np.arange(len(dataset), dtype=np.int32), clients * steps
     rng = generator(seed, Draw.DEAL)
@@ -93,12 +101,20 @@ def partition(
 
 def require_memory(steps: int, clients: int) -> None:
     """Refuse a stream that cannot fit, with its size, before anything is allocated."""
-    size, here = 4 * steps * clients, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if size > here:
+    if not _fits(steps, clients):
         raise InputError(
-            f"`clients` x `steps` must fit in memory ({here // 4:,} places here), got {clients:,} x {steps:,}, "
-            f"which takes {size / 2**30:,.0f} GiB"
+            f"`clients` x `steps` must fit in memory ({_room() // 4:,} places here), got {clients:,} x {steps:,}, "
+            f"which takes {4 * steps * clients / 2**30:,.0f} GiB"
         )
+
+
+def _fits(steps: int, clients: int) -> bool:
+    return 4 * steps * clients <= _room()
+
+
+def _room() -> int:
+    """Bytes of memory in this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _whole_steps(samples: int, clients: int) -> int:

@@ -1,6 +1,7 @@
 """`Stream`: which client sees which sample at which step.
 
-A stream holds indices into its dataset, never copies of samples, so 100,000 clients cost 400 kB per step.
+A stream holds indices into its dataset, never copies of samples, so 100,000 clients cost 400 kB per step, and nothing
+where the indices are made block by block (`Dealt`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from ofediq.errors import InputError, require_integer
 from ofediq.streams.dataset import Dataset, Task
+from ofediq.streams.dealt import Dealt
 
 ABSENT = -1
 
@@ -26,7 +28,7 @@ class Stream:
     Attributes:
         dataset: where the samples are.
         order: int32 [steps, clients]; `order[t, k]` is the sample that client k sees at step t, or -1 if it
-            sees none (not joined yet, paused, exhausted).
+            sees none (not joined yet, paused, exhausted). A `Dealt` where that would be too large.
 
     >>> data = Dataset("toy", x=[[0.0], [1.0], [2.0]], y=[0.0, 0.5, 1.0], task="regression")
     >>> stream = Stream(data, [[0, 1], [2, -1]])
@@ -36,9 +38,11 @@ class Stream:
     """
 
     dataset: Dataset
-    order: NDArray[Any]
+    order: Any
 
     def __post_init__(self) -> None:
+        if isinstance(self.order, Dealt):  # right by its making
+            return
         order = np.asarray(self.order)
         if order.ndim != 2 or 0 in order.shape or order.dtype.kind not in "iu":
             raise InputError(
@@ -84,6 +88,8 @@ class Stream:
     @cached_property
     def present(self) -> NDArray[np.bool_]:
         """[steps, clients]: whether the client has a sample at the step."""
+        if isinstance(self.order, Dealt):
+            return np.broadcast_to(np.True_, self.order.shape)
         mask: NDArray[np.bool_] = self.order != ABSENT
         return mask
 
@@ -106,7 +112,8 @@ class Stream:
     def head(self, steps: int) -> Stream:
         """The first `steps` steps, without a copy."""
         steps = require_integer("steps", steps, 1, self.steps)
-        return replace(self, order=self.order[:steps])
+        order: Any = self.order
+        return replace(self, order=order.head(steps) if isinstance(order, Dealt) else order[:steps])
 
     def fingerprint(self) -> str:
         """A hash of everything a run sees: samples, targets and who sees what when.
@@ -118,7 +125,9 @@ class Stream:
     @cached_property
     def _fingerprint(self) -> str:
         digest = hashlib.blake2b(digest_size=16)
-        for array in (self.x, self.y, self.order):
+        if isinstance(self.order, Dealt):
+            digest.update(repr(self.order).encode())
+        for array in (self.x, self.y) if isinstance(self.order, Dealt) else (self.x, self.y, self.order):
             digest.update(f"{array.dtype.str}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).data)
         digest.update(f"{self.task} {self.classes}".encode())

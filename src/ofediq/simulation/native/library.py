@@ -30,7 +30,7 @@ from ofediq.streams.locate import cache_directory
 SWITCH = "OFEDIQ_NATIVE"
 """Set this variable to 0 to run everything in JAX."""
 
-_SOURCES = Path(__file__).parent / "kernels"
+SOURCES = Path(__file__).parent / "kernels"
 _MAIN = "window.c"
 _HEADER = "xla/ffi/api/c_api.h"  # of the installed JAX, into whose programs the kernels are called
 # No -ffast-math: linking with it turns on flush-to-zero for the whole process. No contraction: the quantiser must
@@ -172,7 +172,7 @@ def _own_directory() -> Path:
 def _compile(compiler: tuple[str, ...], output: Path) -> Path:
     message = ""
     for target in _TARGETS:
-        sources = [f"-I{jax.ffi.include_dir()}", str(_SOURCES / _MAIN)]
+        sources = [f"-I{jax.ffi.include_dir()}", str(SOURCES / _MAIN)]
         command = [*compiler, *_FLAGS, *target, "-o", str(output), *sources, "-pthread", "-lm"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
@@ -187,7 +187,7 @@ def _compile(compiler: tuple[str, ...], output: Path) -> Path:
 def _fingerprint() -> str:
     """Changes with the source, the flags and the processor that the code is made for."""
     digest = hashlib.blake2b(digest_size=12)
-    for source in sorted(_SOURCES.iterdir()):
+    for source in sorted(SOURCES.iterdir()):
         digest.update(source.name.encode() + source.read_bytes())
     digest.update((Path(jax.ffi.include_dir()) / _HEADER).read_bytes())
     digest.update(repr((_FLAGS, _TARGETS, _processor())).encode())

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.codec.kit import MAX_LEVELS
+from ofediq.codec.kit import MAX_LEVELS, MAX_NORM, TINY
 from ofediq.codec.tables import magnitude_classes
 from ofediq.errors import InputError, require_integer
 from ofediq.methods.loudness import unpack
@@ -28,6 +28,10 @@ _MOST_LAYERS = 32
 _KINDS, _ACTIVATIONS = ("conv", "dense", "pool"), ("identity", "relu", "tanh")
 _CLASSES = len(magnitude_classes(MAX_LEVELS)[0])
 _ROOM = 16  # floats that a kernel may touch past the end of a vector
+
+
+_NUMBERS = tuple(map(float, (MAX_LEVELS, _CLASSES, MAX_NORM, TINY, _MOST_LAYERS, _MOST_THREADS)))
+"""What C calls the same."""
 
 
 class _Model(ctypes.Structure):
@@ -267,7 +271,9 @@ def load() -> ctypes.CDLL:
     """The library, if it has the same idea of a window: its source may be newer than this running code."""
     found = library.load()
     found.window_bytes.restype = c_int64
-    if found.window_bytes() != ctypes.sizeof(_Window):
+    numbers = np.zeros(len(_NUMBERS))
+    found.shared_numbers(_at(numbers))
+    if found.window_bytes() != ctypes.sizeof(_Window) or tuple(numbers) != _NUMBERS:
         raise library.UnavailableError("their source has changed since this process started")
     return found
 

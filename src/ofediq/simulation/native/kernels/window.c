@@ -121,6 +121,12 @@ API void to_inner(const struct model *model, const float *flat, float *inner) {
 /* For the caller to compare with its own idea of the structure. */
 API int64_t window_bytes(void) { return sizeof(struct window); }
 
+/* And of the numbers that both sides have. */
+API void shared_numbers(double *to) {
+    const double numbers[] = {GRID_LEVELS, CLASSES, MAX_NORM, TINY, MAX_LAYERS, MAX_THREADS};
+    memcpy(to, numbers, sizeof numbers);
+}
+
 API int32_t slots_of(int32_t clients) { return slot_count(clients); }
 
 /* Loss and error of one sample, and the derivatives by the outputs times `factor`. */
