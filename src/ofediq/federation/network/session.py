@@ -135,8 +135,8 @@ class Session:
             with self._lock:
                 try:
                     self.send(self.learner.receive(kind, item[1]))
-                except InputError as error:
-                    log.warning("client %s: ignored a message: %s", self.learner.name, error)
+                except (InputError, ArithmeticError, ValueError, MemoryError) as error:
+                    log.warning("client %s: refused a message (%s): %s", self.learner.name, kind, error)
                     continue
                 self.send(self.feed())
 

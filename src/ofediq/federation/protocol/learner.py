@@ -21,6 +21,7 @@ from ofediq.codec import open_frame
 from ofediq.errors import InputError, require_integer
 from ofediq.federation import clock
 from ofediq.federation.protocol.inputs import Inputs
+from ofediq.federation.protocol.limits import Limits
 from ofediq.federation.protocol.memory import Memory, MemoryFile, Owner
 from ofediq.federation.protocol.messages import (
     ModelMessage,
@@ -41,6 +42,9 @@ from ofediq.randomness import Address
 Vector = npt.NDArray[np.float32]
 
 log = logging.getLogger("ofediq.federation")
+
+STALE = 16
+"""After so many broadcasts of an earlier server in a row, with none between them, a client follows it again."""
 
 REMEMBERED = 256
 """Predictions whose label has not come yet, unless a client says another number; the oldest are forgotten."""
@@ -121,6 +125,7 @@ class Learner:
         name: the client's own.
         model: for models that are not built in; every client and the server must use the same.
         file: where its memory outlives the process; None to keep it here alone.
+        limits: what it takes from a server at most.
         remember: predictions that wait for their label, at most; of more the oldest are forgotten.
 
     Feed it what arrives (`receive`) and the samples (`predict`, `learn`); publish what it returns.
@@ -133,7 +138,9 @@ class Learner:
         model: Model | None = None,
         file: MemoryFile | None = None,
         remember: int = REMEMBERED,
+        limits: Limits | None = None,
     ) -> None:
+        self.limits = limits or Limits()
         self.federation = federation
         self.name = name
         self.task: Task | None = None
@@ -145,6 +152,7 @@ class Learner:
         self._memory: Memory | None = None  # None before the first model
         self._file = file
         self._took_part = False
+        self._stale = 0  # broadcasts of an earlier server in a row
         self._waiting: bytes | None = None  # a model that came before the task or the number
         self.position = 0  # rows of its source that it has read
         self.inputs: Inputs | None = None
@@ -201,8 +209,9 @@ class Learner:
 
     def receive(self, kind: str, payload: bytes) -> list[Publish]:
         """A message of the server: `task`, `welcome`, `model`, ... Raises `WireError` if it is not understood."""
+        self.limits.check(kind, payload=len(payload))
         if kind == "task":
-            return self._on_task(Task.decode(payload))
+            return self._on_task(Task.decode(payload, self.limits))
         if kind == "welcome":
             content = read_json("welcome", payload)
             number = content.get("number")
@@ -310,13 +319,20 @@ class Learner:
             tuple(method.server.scalars),
             method.client.receipts,
         )
+        self.limits.check("model", clients=opened.clients)
         one = self._open
         if one is not None:
-            if (opened.epoch, opened.step) < (one.opened.epoch, one.opened.step):
-                return []  # delayed or stale
-            if opened.step == one.opened.step and not opened.final:  # asked again, maybe after a restart
-                one.opened = opened if opened.difference is None else replace(opened, down=one.opened.down)
-                return [] if one.said is None else [self._topic(one.said)]
+            stale = (opened.epoch, opened.step) < (one.opened.epoch, one.opened.step)
+            self._stale = self._stale + 1 if stale else 0
+            if stale and self._stale < STALE:
+                return []  # delayed
+            if stale:  # nobody else has spoken for long: what it believed came from no real server
+                log.warning("client %s: it goes back to an earlier server", self.name)
+                self._stale, one, self._open = 0, None, None
+        if one is not None and opened.step == one.opened.step and not opened.final:
+            # asked again, maybe after a restart
+            one.opened = opened if opened.difference is None else replace(opened, down=one.opened.down)
+            return [] if one.said is None else [self._topic(one.said)]
         if opened.difference is not None:
             if one is None or not _follows(one, opened):
                 return self._greet_again()
@@ -401,7 +417,11 @@ class Learner:
         method, down, step = one.task.method, one.down, one.opened.step
         if one.number >= one.opened.clients:  # it joined after this round was opened
             return b"", one.memory, one.memory
-        decision = rounds.decide(method, one.window, down, one.memory, one.address, one.opened.clients)
+        with np.errstate(all="ignore"):
+            decision = rounds.decide(method, one.window, down, one.memory, one.address, one.opened.clients)
+        if not all(np.isfinite(rows).all() for rows in decision.wanted.values()):
+            log.warning("client %s: its update is not finite, it sends none", self.name)
+            return b"", one.memory, one.memory
         sends = bool(decision.sends[0])
         address, messages, decoded = Address(one.task.seed, step, one.number), {}, {}
         for name, rows in decision.wanted.items():

@@ -14,6 +14,7 @@ Topics, below the federation's name:
 from __future__ import annotations
 
 import json
+import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -244,7 +245,7 @@ def read_json(kind: str, data: bytes) -> dict[str, Any]:
     if len(data) > MAX_JSON:
         raise WireError(f"{kind}: {len(data)} bytes are more than {MAX_JSON}")
     try:
-        content = json.loads(data)
+        content = json.loads(data, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError):
         raise WireError(f"{kind}: not JSON") from None
     if not isinstance(content, dict):
@@ -252,6 +253,14 @@ def read_json(kind: str, data: bytes) -> dict[str, Any]:
     if content.get("protocol") != PROTOCOL:
         raise WireError(f"{kind}: protocol {content.get('protocol')!r}, this side speaks {PROTOCOL}")
     return content
+
+
+def _finite(text: str) -> float:
+    """A number, or `ValueError`: JSON of a stranger may say Infinity, or 1e999."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
 
 
 def split_topic(topic: str, federation: str) -> tuple[str, str]:

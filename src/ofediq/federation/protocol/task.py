@@ -13,6 +13,7 @@ from typing import Any
 
 from ofediq.arrays import Array
 from ofediq.errors import InputError, WireError, require
+from ofediq.federation.protocol.limits import Limits
 from ofediq.federation.protocol.messages import read_json, write_json
 from ofediq.methods import Broadcast, ClientRule, Compressor, Method, Participation, ServerRule
 from ofediq.methods.pieces import describe, restore
@@ -184,8 +185,8 @@ class Task:
         )
 
     @classmethod
-    def decode(cls, data: bytes) -> Task:
-        """The task in an announcement, or `WireError`.
+    def decode(cls, data: bytes, limits: Limits | None = None) -> Task:
+        """The task in an announcement, or `WireError`; also if it is beyond the `limits` of a client.
 
         >>> from ofediq.methods import ofediq
         >>> task = Task.of(ofediq(0.1, 3, 14), ModelSpec("softmax", (64,), "classification", 10), seed=0)
@@ -194,6 +195,8 @@ class Task:
         """
         content = read_json("task", data)
         try:
+            if limits is not None:  # before anything is built
+                limits.check("task", dim=int(content["dim"]), period=int(content["period"]))
             spec = content["model"]
             method = Method(
                 str(content["method"]),
@@ -217,7 +220,7 @@ class Task:
                 int(content["version"]),
             )
             built = task.dim if task.model is None else task.model.build().dim
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
             raise WireError(f"task: not understood ({error})") from None
         if task.dim < 1 or not 0 <= task.seed < 2**32 or task.report_every < 0:
             raise WireError("task: dim, seed or report_every out of range")

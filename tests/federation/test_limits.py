@@ -1,0 +1,91 @@
+"""A hostile server, or a broker that speaks in its name: clients refuse, and wait for better."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ofediq import methods
+from ofediq.errors import InputError
+from ofediq.federation.protocol.learner import STALE, Learner
+from ofediq.federation.protocol.messages import ModelMessage, write_json
+from ofediq.federation.protocol.task import Task
+from ofediq.methods.client import Down
+from tests.federation.network import FEDERATION
+from tests.federation.test_core import SPEC
+
+TASK = Task.of(methods.fedogd(0.1), SPEC, seed=0)
+
+
+def model(epoch: int = 1, step: int = 1, clients: int = 3) -> bytes:
+    return ModelMessage(epoch, step, clients, Down(np.zeros(650, np.float32), {}, {})).encode()
+
+
+def ready() -> Learner:
+    one = Learner(FEDERATION, "c0")
+    one.receive("task", TASK.encode())
+    one.receive("welcome", write_json(number=0))
+    return one
+
+
+def changed(**values: Any) -> bytes:
+    return json.dumps({**json.loads(TASK.encode()), **values}).encode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "sentence"),
+    [
+        ("task", changed(dim=2**40), "dim of 1,099,511,627,776 is more than this client's limit"),
+        ("task", changed(period=10**12), "period of 1,000,000,000,000 is more than this client's limit"),
+        ("task", changed(seed=float("inf")), "not JSON"),
+        ("task", TASK.encode().replace(b'"seed":0', b'"seed":1e999'), "not JSON"),
+        ("model", model(clients=2**32 - 1), "clients of 4,294,967,295 is more than this client's limit"),
+    ],
+)
+def test_what_is_beyond_the_limits_gets_a_sentence_and_the_next_message_is_taken(
+    kind: str, payload: bytes, sentence: str
+) -> None:
+    one = ready()
+    with pytest.raises(InputError, match=sentence):
+        one.receive(kind, payload)
+    one.receive("model", model())
+    assert one.ready
+    assert one.learn(np.ones((8, 8), np.float32), 3)[1]
+
+
+def test_an_epoch_from_the_far_future_is_outlived() -> None:
+    one = ready()
+    one.receive("model", model(epoch=2**64 - 1, step=2**60))
+    for step in range(1, STALE):
+        one.receive("model", model(step=step))
+        assert one.step == 2**60
+    one.receive("model", model(step=STALE))
+    assert one.step == STALE
+    assert one.learn(np.ones((8, 8), np.float32), 3)[1]
+
+
+def test_an_update_that_is_not_finite_is_not_sent_and_the_client_goes_on() -> None:
+    one = ready()
+    huge = ModelMessage(1, 1, 3, Down(np.full(650, 3e38, np.float32), {}, {})).encode()
+    one.receive("model", huge)
+    with np.errstate(all="ignore"):
+        one.learn(np.full((8, 8), 3e38, np.float32), 3)
+    one.receive("model", model(step=2))
+    assert one.learn(np.ones((8, 8), np.float32), 3)[1]
+
+
+def test_beyond_its_horizon_ofedgrid_goes_on_with_a_finite_grid() -> None:
+    """T passes, nobody sends, everybody sends too much: z stays a number that a client can use."""
+    budget, rng = methods.ofedgrid(2000.0, steps=20).server.budget, np.random.default_rng(0)  # type: ignore[attr-defined]
+    signal = budget.init(650, 10)
+    for step in range(1, 200):
+        total = rng.standard_normal(650).astype(np.float32) * np.float32(10.0 ** rng.integers(-20, 20))
+        bits = float(rng.choice([0.0, 1e3, 1e7]))
+        senders = 0 if bits == 0 else 5
+        signal = budget.next(signal, total=total, bits=bits, senders=senders, clients=10, step=step)
+        assert np.isfinite(signal.step)
+        assert np.isfinite(signal.value) or signal.value > 0
+        assert float(signal.step) > 0
