@@ -54,7 +54,7 @@ class Network:
             if action.retain:
                 self.retained[action.topic] = action
             kind, name = split_topic(action.topic, FEDERATION)
-            for to in [name] if kind in ("welcome", "whole") else self.learners:
+            for to in [name] if kind in ("welcome", "whole", "shares") else self.learners:
                 if to in self.learners:
                     self.queue.append((to, action))
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.errors import CheckpointError, InputError, WireError
+from ofediq.errors import CheckpointError, InputError, WireError, require
 from ofediq.federation.names import require_name
 from ofediq.federation.protocol.allowance import Allowance
 from ofediq.federation.protocol.broadcasting import Broadcasting
@@ -28,6 +28,7 @@ from ofediq.federation.protocol.messages import (
     ModelMessage,
     Publish,
     UpdateMessage,
+    read_body,
     read_json,
     split_topic,
     write_json,
@@ -36,9 +37,17 @@ from ofediq.federation.protocol.messages import (
 from ofediq.federation.protocol.monitor import Monitor
 from ofediq.federation.protocol.reports import Report
 from ofediq.federation.protocol.rules import Rules
+from ofediq.federation.protocol.secured import SecureRound, require_additive
 from ofediq.federation.protocol.state import ServerState
 from ofediq.federation.protocol.task import ModelSpec, Task, differences
-from ofediq.federation.protocol.updates import OpenRound, add_up, closed_round, is_finite, read_update
+from ofediq.federation.protocol.updates import (
+    OpenRound,
+    Update,
+    add_up,
+    closed_round,
+    is_finite,
+    read_update,
+)
 from ofediq.methods import Method
 from ofediq.methods.loudness import UNKNOWN, length, unpack
 from ofediq.methods.round import RoundState, first_state, regroup, server_round
@@ -94,7 +103,13 @@ class Coordinator:
         self.federation, self.method, self.monitor, self.rules = federation, method, monitor, rules
         self.foreseeable = method.participation.foreseeable
         passes = not self.foreseeable and rules.pace == "asap"
-        self.task = Task.of(method, model, seed, passes, rules.report_every)
+        self._piece = require_additive(method) if rules.secure else None
+        last = getattr(method.server, "horizon", None)
+        ends = last is None or (rules.rounds or math.inf) * method.period <= last
+        require(ends, "rounds", f"must end by step {last}, as far as {method.name} promises", rules.rounds)
+        # Losses of one member tell about its samples: with updates that are not read, reports are not sent.
+        task = Task.of(method, model, seed, passes, 0 if rules.secure else rules.report_every)
+        self.task = replace(task, secure=rules.secure)
         built = model.build() if isinstance(model, ModelSpec) else model
         self.dim, self.seed, self.epoch, self._model = built.dim, seed, epoch, built
         self._numbers: dict[str, int] = {name: number for number, name in enumerate(rules.roster)}
@@ -141,7 +156,9 @@ class Coordinator:
     @property
     def subscriptions(self) -> tuple[str, ...]:
         """The topics that a server listens to."""
-        return tuple(f"{self.federation}/{kind}/+" for kind in ("here", "u"))
+        return tuple(
+            f"{self.federation}/{kind}/+" for kind in ("here", "u", *(["s"] if self.rules.secure else []))
+        )
 
     @property
     def finished(self) -> bool:
@@ -178,13 +195,16 @@ class Coordinator:
         elif kind == "u":
             self._on_update(name, payload, now)
             actions = []
+        elif kind == "s":
+            self._on_secure(name, payload)
+            actions = []
         else:
             return []
         return actions + self.tick(now)
 
     def tick(self, now: float) -> list[Action]:
         """Close and open rounds as far as time and arrivals allow."""
-        actions: list[Action] = []
+        actions: list[Action] = list(self._advanced(now))
         if self._round is not None and self._complete(self._round, now):
             actions += self._close(self._round, now)
         if self._round is None and self._may_open(now):
@@ -195,6 +215,8 @@ class Coordinator:
     def next_tick(self) -> float:
         """When `tick` is needed if nothing arrives; infinite if never."""
         if self._round is not None:
+            if self._round.secured is not None:
+                return self._round.secured.ends
             done = self._complete(self._round, self._round.since)  # nobody is due, or everyone was heard
             return self._round.since + (0.0 if done else self.rules.deadline)
         if self.finished or len(self._present) < self.rules.min_clients:
@@ -274,7 +296,7 @@ class Coordinator:
                 self.monitor.reject(name, "beyond its share")
             elif reason is None and said.body:
                 address = Address(self.seed, said.step, self._numbers[name])
-                decoded = read_update(self.method, said.body, self._state.down, address)
+                decoded = self._read(said.body, address)
         except WireError:
             reason = "malformed"
             if self._round is not None:
@@ -304,6 +326,34 @@ class Coordinator:
 
     def _pays(self, name: str, body: bytes) -> bool:
         return self._allowance.pays(name, 8 * len(body), len(self._numbers))
+
+    def _read(self, body: bytes, address: Address) -> Update:
+        """An update, or, where it must not be read, the fact that it came; `WireError` if it cannot be."""
+        if self._round is None or self._round.secured is None:
+            return read_update(self.method, body, self._state.down, address)
+        encoded = read_body(body, ("update",), address.step)["update"]
+        self._round.secured.take(address.client, encoded.payload)
+        return Update({}, encoded.bits)
+
+    def _on_secure(self, name: str, payload: bytes) -> None:
+        """Keys, sealed shares or the answer of a member."""
+        one = self._round
+        if name not in self._numbers or one is None or one.secured is None or name not in (one.due or ()):
+            self.monitor.reject(name, "not due")
+            return
+        try:
+            one.secured.receive(self._numbers[name], payload)
+        except WireError:
+            self.monitor.reject(name, "malformed")
+
+    def _advanced(self, now: float) -> list[Publish]:
+        """What secure aggregation has to say now."""
+        one = self._round
+        if one is None or one.secured is None:
+            return []
+        names = {self._numbers[name]: name for name in one.due or ()}
+        there = {self._numbers[name] for name in self._present if self._silent.get(name, 0) < PATIENCE}
+        return one.secured.advance(names, there.__contains__, now)
 
     def _objection(self, name: str, said: UpdateMessage) -> str | None:
         """Why a well-formed message is not accepted, if so; its body is not looked at yet."""
@@ -341,6 +391,9 @@ class Coordinator:
         due = frozenset(self._due(step)) if self.foreseeable else None
         self._state = regroup(self.method, self._state, len(self._numbers))
         self._round = OpenRound(step, now, len(self._numbers), due, {}, set(), set())
+        if self._piece is not None:
+            rules = (now, self.rules.deadline)
+            self._round.secured = SecureRound(self.federation, self._piece, self.epoch, step, *rules)
         self._last_opened = now
         return self._announce()
 
@@ -351,6 +404,8 @@ class Coordinator:
         return [name for name, is_active in zip(names, np.asarray(active), strict=True) if is_active]
 
     def _complete(self, one: OpenRound, now: float) -> bool:
+        if one.secured is not None:
+            return one.secured.phase == 4
         if now >= one.since + self.rules.deadline:
             return True
         if (one.due is None and not self.task.passes) or len(self._present) < self.rules.min_clients:
@@ -398,11 +453,15 @@ class Coordinator:
         self._broadcasts = Broadcasting(self.method, self.seed)
         task = Task.of(self.method, self.task.model or self._model, self.seed, self.task.passes)
         version = self.task.version + 1
-        self.task = replace(task, report_every=self.task.report_every, version=version)
+        self.task = replace(
+            task, report_every=self.task.report_every, version=version, secure=self.task.secure
+        )
         return [self._publish("task", self.task.encode())]
 
     def _totals(self, one: OpenRound) -> Totals:
         """What arrived, weighed and combined in the order of numbers; what does not count is left out."""
+        if one.secured is not None:
+            return self._secure_totals(one, one.secured)
         names = sorted(one.updates, key=self._numbers.__getitem__)
         updates = {self._numbers[name]: one.updates[name] for name in names}
         vectors = {number: update.vectors for number, update in updates.items()}
@@ -414,6 +473,16 @@ class Coordinator:
         for name in names:
             self._judged(one, name, factors[self._numbers[name]])
         return totals
+
+    def _secure_totals(self, one: OpenRound, secured: SecureRound) -> Totals:
+        """The sum that secure aggregation came to; nothing counts if too few stayed."""
+        total = secured.total(self.dim, Address(self.seed, one.step, 0))
+        bits = sum(update.bits for update in one.updates.values())
+        if total is None:
+            one.updates.clear()
+            total = np.zeros(self.dim, np.float32)
+        count = np.int32(len(one.updates))
+        return Totals({"update": total}, count, np.float32(bits), one.clients, np.int32(one.step))
 
     def _unit(self, vectors: Mapping[int, Mapping[str, Any]]) -> float:
         """What lengths are measured in: that of an update on the announced grid, or what a rate does to updates."""

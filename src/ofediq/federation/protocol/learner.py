@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.codec import open_frame
+from ofediq.codec import Additive, open_frame
 from ofediq.errors import InputError, require_integer
 from ofediq.federation import clock
 from ofediq.federation.protocol.inputs import Inputs
@@ -27,11 +27,13 @@ from ofediq.federation.protocol.messages import (
     ModelMessage,
     Publish,
     UpdateMessage,
+    read_body,
     read_json,
     write_body,
     write_json,
 )
 from ofediq.federation.protocol.reports import Report
+from ofediq.federation.protocol.secured import SecureMember
 from ofediq.federation.protocol.task import Task
 from ofediq.methods import round as rounds
 from ofediq.methods.client import Down, Outcome, Window
@@ -86,6 +88,7 @@ class _Open:
     memory: Any  # as it was when the round opened
     taken: int = 0  # steps done
     said: bytes | None = None  # what it sent; the same bytes again if the server asks again
+    secure: SecureMember | None = None  # where updates are added up unread, and it is due
 
     @property
     def address(self) -> Address:
@@ -164,7 +167,8 @@ class Learner:
     @property
     def subscriptions(self) -> tuple[str, ...]:
         """The topics that a client listens to."""
-        kinds = ("task", f"welcome/{self.name}", "model", "delta", f"whole/{self.name}")
+        own = (f"{kind}/{self.name}" for kind in ("welcome", "whole", "shares"))
+        kinds = ("task", "model", "delta", "cohort", *own)
         return tuple(f"{self.federation}/{kind}" for kind in kinds)
 
     @property
@@ -220,6 +224,9 @@ class Learner:
             self.number = number
             here = [] if content.get("online") is not False else [self._here()]  # it is taken for gone
             return here + self._on_waiting()
+        if kind in ("cohort", "shares") and self._open is not None and self._open.secure is not None:
+            said, body = self._open.secure.receive(kind, payload)
+            return said + self._masked(self._open, body)
         if kind in ("model", "delta", "whole") and payload:  # an empty one says that there is none yet
             self._waiting = payload
             return self._on_waiting()
@@ -331,7 +338,10 @@ class Learner:
                 self._stale, one, self._open = 0, None, None
         if one is not None and opened.step == one.opened.step and not opened.final:
             # asked again, maybe after a restart
+            again = opened.epoch != one.opened.epoch  # the members of a restarted server begin anew
             one.opened = opened if opened.difference is None else replace(opened, down=one.opened.down)
+            if one.secure is not None:
+                return self._take_part(one, one.secure.payload) if again else []
             return [] if one.said is None else [self._topic(one.said)]
         if opened.difference is not None:
             if one is None or not _follows(one, opened):
@@ -343,11 +353,28 @@ class Learner:
         one = self._open = _Open(self.task, self.model, self.number, opened, window, memory)
         self._took_part |= not opened.final
         if opened.final or self._memory is None or self._memory.step != opened.step:
-            return []
+            return [] if opened.final else self._take_part(one)
         # It closed this very window before it was restarted: what it said then holds.
         one.taken = method.period
         one.said = self._memory.said or None
         return [] if one.said is None else [self._topic(one.said)]
+
+    def _take_part(self, one: _Open, payload: bytes | None = None) -> list[Publish]:
+        """Greet the cohort of this round, where updates are added up unread and it is this client's turn."""
+        piece, step, clients = one.task.method.compress, one.opened.step, one.opened.clients
+        if not one.task.secure or not isinstance(piece, Additive) or one.number >= clients:
+            return []
+        rule = one.task.method.participation
+        if not bool(np.asarray(rule.active(one.task.seed, step, np.array([one.number]), clients))[0]):
+            return []
+        one.secure = SecureMember(self.federation, self.name, one.number, piece, one.opened.epoch, step)
+        one.secure.payload = payload
+        return [one.secure.hello()]
+
+    def _masked(self, one: _Open, body: bytes) -> list[Publish]:
+        """The update under its masks, if it can be sent now."""
+        self.sent += bool(body)
+        return [self._publish(one.opened.step, body)] if body else []
 
     def _recall(self, task: Task, number: int, opened: ModelMessage) -> Any:
         """What it remembers when a round opens: the receipt tells whether its last update counted."""
@@ -404,6 +431,12 @@ class Learner:
             return []
         body, lost, counted = self._close(one)
         self._unreported += 1
+        if one.task.secure:  # nothing leaves without masks
+            self._memory = self._present(Memory(lost, counted, one.opened.step, b""))
+            if not body or one.secure is None:
+                return []
+            one.secure.payload = read_body(body, ("update",), one.opened.step)["update"].payload
+            return self._masked(one, one.secure.body())
         said = [self._publish(one.opened.step, body)] if body or one.task.passes else []
         self.sent += bool(body)
         one.said = said[0].payload if said else None

@@ -46,6 +46,11 @@ class Rules(Settings):
     report_every: Annotated[int, limited(0, 10**6)] = setting(
         1, "Clients report on their predictions every so many rounds; 0: never.", table="rounds"
     )
+    secure: bool = setting(
+        False,
+        "Whether updates are added up unread; needs a method such as secure or private, and 8 clients a round.",
+        table="rounds",
+    )
     clip: NonNegative | None = setting(
         CLIP,
         "An update of so many usual lengths, above 1, does not count; 0: everything counts as it is.",

@@ -122,6 +122,7 @@ class Task:
             cannot know who is due; it costs a short message per client and round.
         report_every: rounds between two reports on a client's predictions; 0 for none.
         version: how often the federation has changed what runs, and kept its model.
+        secure: whether updates are added up unread, see `protocol.secured`.
     """
 
     model: ModelSpec | None
@@ -131,6 +132,7 @@ class Task:
     passes: bool = False
     report_every: int = 1
     version: int = 0
+    secure: bool = False
 
     @classmethod
     def of(
@@ -182,6 +184,7 @@ class Task:
             passes=self.passes,
             report_every=self.report_every,
             version=self.version,
+            **({"secure": True} if self.secure else {}),  # a client that does not know it refuses the method
         )
 
     @classmethod
@@ -218,6 +221,7 @@ class Task:
                 bool(content["passes"]),
                 int(content["report_every"]),
                 int(content["version"]),
+                content.get("secure") is True,
             )
             built = task.dim if task.model is None else task.model.build().dim
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:

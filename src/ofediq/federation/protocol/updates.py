@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ofediq.federation.protocol.messages import read_body
 from ofediq.federation.protocol.monitor import Round
 from ofediq.federation.protocol.reports import Report
+from ofediq.federation.protocol.secured import SecureRound
 from ofediq.methods import Method
 from ofediq.methods.client import Down
 from ofediq.methods.round import RoundState, formula_bits
@@ -41,6 +42,7 @@ class OpenRound:
     heard: set[str]  # everyone who spoke in this round, with or without an update
     served: set[str]  # who got the whole model alone
     catching_up: int = 0  # bits of those models
+    secured: SecureRound | None = None  # where updates are added up unread
 
 
 def read_update(method: Method, body: bytes, down: Down, address: Address) -> Update:

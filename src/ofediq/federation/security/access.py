@@ -6,6 +6,11 @@ Nobody connects without a certificate of the federation's authority. Its common 
     client NAME      task, model, delta, welcome/NAME, whole/NAME      u/NAME, here/NAME
     server           u/+, here/+                                       task, model, delta, welcome/+, whole/+
 
+and for secure aggregation
+
+    client NAME      cohort, shares/NAME                               s/NAME
+    server           s/+                                               cohort, shares/+
+
 each below the federation's name. What is not allowed is dropped by mosquitto, and the sender is not told.
 """
 
@@ -31,18 +36,24 @@ _CLIENT = (
     ("read", "welcome/{name}"),
     ("read", "delta"),
     ("read", "whole/{name}"),
+    ("read", "cohort"),
+    ("read", "shares/{name}"),
     ("write", "u/{name}"),
     ("write", "here/{name}"),
     ("write", "p/{name}"),
+    ("write", "s/{name}"),
 )
 _SERVER = (
     ("read", "u/+"),
     ("read", "here/+"),
+    ("read", "s/+"),
     ("write", "task"),
     ("write", "model"),
     ("write", "welcome/+"),
     ("write", "delta"),
     ("write", "whole/+"),
+    ("write", "cohort"),
+    ("write", "shares/+"),
 )
 
 
