@@ -10,6 +10,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Methods": ("methods.md", "own-method.md", "compressors.md", "step-size.md", "learning-per-bit.md"),
     "Live": (
         "federation.md",
+        "stations.md",
         "deploy.md",
         "device.md",
         "page.md",

@@ -21,6 +21,7 @@ from ofediq.cli.export import export
 from ofediq.cli.frontier import frontier
 from ofediq.cli.methods import methods
 from ofediq.cli.plan import plan
+from ofediq.cli.report import report
 from ofediq.cli.reproduce import reproduce
 from ofediq.cli.run import run
 from ofediq.cli.serve import serve
@@ -51,6 +52,7 @@ app.command()(serve)
 app.command()(client)
 app.command()(admit)
 app.add_typer(certs, name="certs")
+app.command()(report)
 app.command()(export)
 app.command()(doctor)
 

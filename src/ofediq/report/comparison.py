@@ -60,3 +60,15 @@ class Comparison:
     def interrupted(self, key: str) -> bool:
         """Whether a run of this method ended before its last step."""
         return any(result.steps < self.steps for result in self.runs[key])
+
+    def best_naive(self, steps: int) -> tuple[str, float] | None:
+        """The naive forecast with the smallest error after `steps`, and that error; None where there is none.
+
+        The best constant looks ahead: it is no forecast.
+        """
+        errors = {}
+        for name, curve in self.naive_curves.items():
+            known = float(curve[min(steps, len(curve)) - 1])
+            if name != "constant" and np.isfinite(known):
+                errors[name] = 1 - known if self.metric == "accuracy" else known
+        return min(errors.items(), key=lambda pair: pair[1], default=None)

@@ -17,8 +17,9 @@ def metrics_table(comparison: Comparison) -> Any:
     """A pyarrow table with a row per method key, seed and step; interrupted runs have fewer rows.
 
     Columns: method, seed, step, accuracy or mse (up to the step), and of the step itself, summed over the clients:
-    loss, error, present, senders, bits_formula, bits_wire, bits_downlink, bytes_total; where regrets were
-    computed also regret and regret_bound (up to the step).
+    loss, error, present, senders, bits_formula, bits_wire, bits_downlink, bytes_total; naive, that of the best naive
+    forecast (up to the step), where there is one; where regrets were computed also regret and regret_bound (up to
+    the step).
     """
     arrow = extra("pyarrow", "sim")
     parts = [
@@ -40,6 +41,9 @@ def write_metrics(comparison: Comparison, path: str | Path) -> None:
 
 def _columns(comparison: Comparison, key: str, result: Result) -> dict[str, Any]:
     columns = {**result.table(), "method": [key] * result.steps}
+    best = comparison.best_naive(result.steps)
+    if best is not None:
+        columns["naive"] = comparison.naive_curves[best[0]][: result.steps]
     if not comparison.regrets:
         return columns
     missing = np.full(result.steps, np.nan)

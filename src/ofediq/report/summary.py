@@ -29,17 +29,11 @@ def summarize(comparison: Comparison) -> dict[str, Any]:
 
 def _skill(comparison: Comparison, method: dict[str, Any]) -> tuple[float | None, str | None]:
     """1 - error / error of the best naive forecast, and which that is. The best constant looks ahead: it is none."""
-    value, accuracy = method[comparison.metric], comparison.metric == "accuracy"
-    errors = {}
-    for name, curve in comparison.naive_curves.items():
-        known = float(curve[min(method["steps"], len(curve)) - 1])
-        if name != "constant" and math.isfinite(known):
-            errors[name] = 1 - known if accuracy else known
-    if not errors or value is None:
+    value, best = method[comparison.metric], comparison.best_naive(method["steps"])
+    if best is None or value is None:
         return None, None
-    best = min(errors, key=errors.__getitem__)
-    error = 1 - value if accuracy else value
-    return (None if errors[best] <= 0 else 1 - error / errors[best]), best
+    error = 1 - value if comparison.metric == "accuracy" else value
+    return (None if best[1] <= 0 else 1 - error / best[1]), best[0]
 
 
 def _method(comparison: Comparison, key: str, results: Sequence[Result]) -> dict[str, Any]:

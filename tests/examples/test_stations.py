@@ -1,0 +1,37 @@
+"""The twelve stations of docs/stations.md, shortened."""
+
+from __future__ import annotations
+
+import os
+import runpy
+from pathlib import Path
+
+import pytest
+
+import ofediq
+
+ROOT = Path(__file__).parents[2]
+DATA = Path(os.environ.get("OFEDIQ_DATA", "")) / "beijing_multisite.csv.gz"
+
+
+@pytest.mark.skipif(not DATA.is_file(), reason="needs the stations' file")
+def test_the_stations_become_a_live_federation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main = runpy.run_path(str(ROOT / "examples" / "stations.py"))["main"]
+    snapshot = main(DATA, stations=2, hours=60, folder=tmp_path)
+    assert snapshot["state"] == "finished"
+    assert snapshot["totals"]["samples"] >= 2 * 54
+    assert snapshot["totals"]["skill"] > -0.1
+    assert "2 stations" in capsys.readouterr().out
+    card = ofediq.load_model(tmp_path / "state" / "model.safetensors").card
+    assert card["features"] == ["TEMP", "PRES", "DEWP", "RAIN", "WSPM"]
+
+
+def test_the_page_shows_the_files_that_the_example_writes(tmp_path: Path) -> None:
+    from ofediq.federation import Broker
+
+    write = runpy.run_path(str(ROOT / "examples" / "stations.py"))["write_configs"]
+    broker = Broker("mqtt://localhost:1883", insecure=True)
+    write(tmp_path, ["Aotizhongxin", "Changping"], broker, rounds=1350)
+    text = (ROOT / "docs" / "stations.md").read_text(encoding="utf-8")
+    for name in ("federation.toml", "Aotizhongxin.toml"):
+        assert (tmp_path / name).read_text().strip() in text
