@@ -72,8 +72,9 @@ async def federate(folder: Path, source: Path, stations: int, hours: int) -> dic
         server = Server(coordinator, broker, config.folder, patience=30.0)
         async with serve_page(page(coordinator.monitor), "127.0.0.1", 0) as address:
             print(f"Page: {address}")
-            with Fleet(configs, folder):
+            with Fleet(configs, folder) as fleet:
                 await server.run()
+                await asyncio.to_thread(fleet.sockets)  # they say goodbye
     return coordinator.monitor.snapshot()
 
 
