@@ -156,6 +156,10 @@ def test_nonsense_is_refused_and_harms_nobody(stream: Stream) -> None:
 def test_the_method_must_add_up() -> None:
     with pytest.raises(InputError, match="`secure` needs a method whose messages add up unread"):
         coordinator(methods.ofediq(0.3, 3, 14))
+    with pytest.raises(InputError, match="`combine` must be the plain sum"):
+        coordinator(methods.with_combine(SECURE, methods.combine_rule("coordinate_median")))
+    with pytest.raises(InputError, match="`senders` must be at least 8, got 4"):
+        coordinator(make("secure(keep=60, senders=4)"))
 
 
 @needs_mosquitto

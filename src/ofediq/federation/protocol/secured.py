@@ -34,6 +34,9 @@ def require_additive(method: Method) -> Additive:
         raise InputError(
             f"`secure` needs a method whose messages add up unread, such as secure or private, got {method.name}"
         )
+    require(
+        method.combine.adds, "combine", "must be the plain sum where nobody reads updates", method.combine
+    )
     require(piece.senders >= MIN_COHORT, "senders", f"must be at least {MIN_COHORT}", piece.senders)
     return piece
 
