@@ -30,8 +30,11 @@ def _targets(library: Any) -> dict[str, str]:
     stem, names = Path(library._name).stem, {}
     for function in ("samples_in_xla", "largest_in_xla", "hadamard_in_xla", "counts_in_xla"):
         names[function] = f"{function}_{stem}"
-        capsule = jax.ffi.pycapsule(getattr(library, function))
-        jax.ffi.register_ffi_target(names[function], capsule, platform="cpu")
+        try:
+            capsule = jax.ffi.pycapsule(getattr(library, function))
+            jax.ffi.register_ffi_target(names[function], capsule, platform="cpu")
+        except Exception as error:  # made for another JAX, which says so in its own ways
+            raise UnavailableError(f"this JAX does not take them: {error}") from error
     return names
 
 
@@ -84,7 +87,7 @@ class Compiled(Model):
     @classmethod
     def of(cls, network: Network) -> Compiled:
         """With as many threads as this process may use. Raises `UnavailableError` without a library."""
-        load()
+        _targets(load())
         return cls(network, thread_count())
 
     def __getattr__(self, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The compiled library: found in the cache, or made when first needed, or none with a reason.
+"""The compiled library: brought by the wheel, found in the cache, made when first needed, or none with a reason.
 
 Code from a cache runs with all rights of its user. It is loaded only from a folder and a file that nobody else can
 write to, and only if it has the digest that its name promises: a part of a library would end the process.
@@ -47,6 +47,11 @@ _FLAGS = (
 )
 _TARGETS = (("-march=native",), ("-mcpu=native",), ())  # which of them a compiler knows differs
 _SECONDS = 120
+_LEVELS = {  # what the kernel calls the instructions of each level of x86-64
+    "x86-64-v2": "cx16 lahf_lm popcnt sse4_1 sse4_2 ssse3",
+    "x86-64-v3": "abm avx avx2 bmi1 bmi2 f16c fma movbe xsave",
+    "x86-64-v4": "avx512bw avx512cd avx512dq avx512f avx512vl",
+}
 
 
 class UnavailableError(OFedIQError):
@@ -86,11 +91,35 @@ def _load(switch: str, chosen: str, path: str) -> ctypes.CDLL | UnavailableError
             raise UnavailableError(f"{SWITCH} is 0")
         if os.name != "posix":
             raise UnavailableError("they need a POSIX system")
-        library = _open(_found_or_made(chosen, path))
+        library = _open((None if chosen else _prebuilt()) or _found_or_made(chosen, path))
     except UnavailableError as reason:
         logging.getLogger(__name__).debug("no compiled kernels: %s", reason)
         return reason
     return library
+
+
+def _prebuilt() -> Path | None:
+    """The library that the package brought for this processor, if it brought one."""
+    found = (Path(__file__).parent / "prebuilt" / f"kernels-{level}.so" for level in _levels())
+    return next((path for path in found if path.is_file()), None)
+
+
+def _levels() -> list[str]:
+    """The names of what this processor can run, best first."""
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        return [platform.machine()] if platform.system() == "Linux" else []
+    try:
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+    flags = set(next((line for line in lines if line.startswith("flags")), "").split())
+    levels: list[str] = []
+    known = True
+    for level, wanted in _LEVELS.items():
+        known = known and set(wanted.split()) <= flags
+        if known:
+            levels.insert(0, level)
+    return levels
 
 
 def _compiler(chosen: str, path: str) -> tuple[str, ...]:
@@ -169,13 +198,18 @@ def _own_directory() -> Path:
     return Path(directory)
 
 
+def command(compiler: tuple[str, ...], target: tuple[str, ...], output: Path) -> list[str]:
+    """What makes the library, for a `target` in the compiler's words."""
+    sources = [f"-I{jax.ffi.include_dir()}", str(SOURCES / _MAIN)]
+    return [*compiler, *_FLAGS, *target, "-o", str(output), *sources, "-pthread", "-lm"]
+
+
 def _compile(compiler: tuple[str, ...], output: Path) -> Path:
     message = ""
     for target in _TARGETS:
-        sources = [f"-I{jax.ffi.include_dir()}", str(SOURCES / _MAIN)]
-        command = [*compiler, *_FLAGS, *target, "-o", str(output), *sources, "-pthread", "-lm"]
+        words = command(compiler, target, output)
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+            done = subprocess.run(words, capture_output=True, text=True, timeout=_SECONDS, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise UnavailableError(f"the C compiler does not run: {error}") from error
         if done.returncode == 0 and output.is_file():

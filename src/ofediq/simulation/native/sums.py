@@ -52,7 +52,13 @@ def native_model(setting: Setting) -> Compiled | str:
     model = setting.model
     if setting.method.sums_gradients and isinstance(model, Network) and not model.convolves:
         return "one matrix product per layer is fastest"
-    return _obstacle(model) or Compiled.of(cast(Network, model))
+    reason = _obstacle(model)
+    if reason:
+        return reason
+    try:
+        return Compiled.of(cast(Network, model))
+    except library.UnavailableError as error:
+        return f"no compiled kernels: {error}"
 
 
 def _obstacle(model: Model) -> str:
