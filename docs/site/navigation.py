@@ -17,6 +17,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "tracking.md",
         "security.md",
         "privacy.md",
+        "reliability.md",
     ),
     "Commands": ("commands/index.md",),
     "Paper": ("theory.md", "reproduction.md", "results.md"),
