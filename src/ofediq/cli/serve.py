@@ -72,6 +72,8 @@ def serve(
     with alone("folder", chosen.folder):
         summary = asyncio.run(_serve(chosen))
     _print(summary, as_json)
+    if summary["unsaved"]:
+        raise typer.Exit(1)
 
 
 async def _serve(config: Any) -> dict[str, Any]:
@@ -88,7 +90,8 @@ async def _serve(config: Any) -> dict[str, Any]:
         with stopping(server.stop):
             await server.run()
         await asyncio.to_thread(follower.end)
-    return summary_of(coordinator.monitor)
+    unsaved = coordinator.monitor.problems.get("checkpoint")  # the last state is not on the disk
+    return {**summary_of(coordinator.monitor), "unsaved": unsaved}
 
 
 @contextlib.asynccontextmanager
@@ -113,7 +116,7 @@ async def page_of(monitor: Monitor, choice: PageChoice) -> AsyncIterator[str | N
     from ofediq.dashboard import page, serve_page
 
     async with serve_page(page(monitor, token=choice.token), choice.host, choice.port) as address:
-        yield address if choice.token is None else f"{address}?token={choice.token}"
+        yield address if choice.token is None else f"{address} (it asks for the token)"
 
 
 @contextlib.contextmanager

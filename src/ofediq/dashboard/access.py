@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import logging
@@ -37,6 +38,9 @@ HEADERS = {
 }
 
 
+_GUESS = 0.25  # seconds that a wrong token costs, one after the other
+
+
 class TokenGate:
     """Middleware in front of every route: the token or, without one, the name that the page was asked for by.
 
@@ -55,6 +59,7 @@ class TokenGate:
     ) -> None:
         self._app, self._log, self._open = app, log, open_paths
         self._key = None if token is None else Token(token)
+        self._brake = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or let the request through; every answer gets the headers."""
@@ -71,6 +76,9 @@ class TokenGate:
 
         request = Request(scope)
         answer = None if scope["path"] in self._open else self._answer(request)
+        if answer is not None and answer.status_code == 401 and "token" in request.query_params:
+            async with self._brake:  # one wrong guess at a time, however many ask
+                await asyncio.sleep(_GUESS)
         await (answer or self._app)(scope, receive, send_with_headers)
 
     def _answer(self, request: Request) -> Response | None:

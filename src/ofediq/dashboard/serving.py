@@ -14,6 +14,9 @@ from starlette.applications import Starlette
 from ofediq.errors import InputError, require_integer
 from ofediq.federation.network.hosts import is_loopback
 
+READERS = 100
+"""Connections at the same time; more get an answer that says so (503), and the rounds go on."""
+
 _GRACE = 1.0  # seconds that open requests get at the end; event streams end by themselves
 _LAST_RESORT = 5  # seconds after which uvicorn gives up waiting
 _WILDCARDS = ("0.0.0.0", "::")
@@ -67,6 +70,7 @@ async def serve_page(app: Starlette, host: str = "127.0.0.1", port: int = 0) -> 
         ws="none",
         server_header=False,
         timeout_graceful_shutdown=_LAST_RESORT,
+        limit_concurrency=READERS,
     )
     app.state.closing.clear()
     server = _Server(config)

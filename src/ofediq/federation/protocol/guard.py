@@ -186,7 +186,7 @@ class Guard:
         for number, vector, length in zip(numbers, vectors, lengths, strict=True):
             if length > 0:
                 kept = self._sketch[number].astype(np.float32) * np.float32(1 - 1 / _MEMORY)
-                self._sketch[number] = kept + self._short(np.asarray(vector) / np.float32(length))
+                self._sketch[number] = kept + self._short(np.asarray(vector, np.float64) / length)
         telling = np.flatnonzero((self._count >= _TELLING) & ~self._banned)
         known = self._count[numbers] >= _TELLING
         if telling.size <= _TELLING or not known.any():

@@ -1,0 +1,195 @@
+"""Faults, attacks and floods against a live server on loopback: survived of tried, and rounds per second meanwhile.
+
+A server, an embedded broker and eight clients run as tasks; a stranger with a connection of its own does what each
+row says. A row survives if the rounds go on to their end and the model is finite. The soak runs the protocol without
+a network and prints how memory grows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+import tracemalloc
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks import table
+from benchmarks.attacks import SPEC, Wires
+from benchmarks.federation import Noise
+from ofediq import methods
+from ofediq.codec import Raw, pack_frame
+from ofediq.federation import Broker, Learner, Rules, Server, Session, coordinate, embedded
+from ofediq.federation.network.link import Link, LinkDown, connect
+from ofediq.federation.network.sources import Feeder
+from ofediq.federation.protocol.messages import Publish, UpdateMessage, write_json
+from ofediq.federation.protocol.reports import Report
+from ofediq.randomness import Address
+from ofediq.streams import load, partition
+
+CLIENTS, ROUNDS, SECONDS = 8, 60, 40.0
+Harm = Callable[[Link, int], Awaitable[None]]
+
+
+async def nothing(link: Link, number: int) -> None:
+    """Nobody does anything."""
+
+
+async def frames(link: Link, number: int) -> None:
+    """A member's name, frames that cannot be read."""
+    await link.publish(
+        Publish("f/u/c0", UpdateMessage(Report(), 1 + number % ROUNDS, b"\x80" * 165).encode())
+    )
+
+
+async def greetings(link: Link, number: int) -> None:
+    """A member's name, greetings."""
+    await link.publish(Publish("f/here/c0", write_json(online=True)))
+
+
+async def farewells(link: Link, number: int) -> None:
+    """Everyone's last wills, by a stranger."""
+    await link.publish(Publish(f"f/here/c{number % CLIENTS}", write_json(online=False)))
+
+
+async def strangers(link: Link, number: int) -> None:
+    """New names, one after the other."""
+    await link.publish(Publish(f"f/here/x{number}", write_json(online=True)))
+
+
+async def huge(link: Link, number: int) -> None:
+    """A member's name, updates of the largest numbers, for all steps."""
+    step = 1 + number % ROUNDS
+    body = pack_frame(Raw().encode(np.full(7850, 3e38, np.float32), Address(0, step, 0)), step)
+    await link.publish(Publish("f/u/c0", UpdateMessage(Report(), step, body).encode()))
+
+
+async def models(link: Link, number: int) -> None:
+    """The server's name: nonsense, infinite tasks, far epochs with too many clients."""
+    bad = (
+        b"nonsense",
+        json.dumps({"protocol": 3, "seed": float("inf")}).encode(),
+        b"OM\x03\x00" + b"\xff" * 20,
+    )
+    await link.publish(Publish(f"f/{('model', 'task', 'model')[number % 3]}", bad[number % 3]))
+
+
+async def numbers(link: Link, number: int) -> None:
+    """The server's name: wrong numbers for a member, corrected by its next greeting."""
+    await link.publish(Publish("f/welcome/c0", write_json(number=2**31)))
+
+
+TRIED: dict[str, Harm] = {
+    "nothing": nothing,
+    "frames that cannot be read": frames,
+    "greetings": greetings,
+    "last wills of everyone": farewells,
+    "strangers": strangers,
+    "updates of 3e38 in a member's name": huge,
+    "nonsense in the server's name": models,
+    "wrong numbers in the server's name": numbers,
+}
+
+
+async def flood(harm: Harm, where: Broker, done: asyncio.Event) -> int:
+    """Harm as fast as the broker takes it, until the end."""
+    sent = 0
+    try:
+        async with connect(where, "stranger", ()) as link:
+            while not done.is_set() and harm is not nothing:
+                await harm(link, sent)
+                sent += 1
+    except LinkDown:
+        pass
+    return sent
+
+
+async def one(harm: Harm) -> list[Any]:
+    """One row: rounds, rounds per second, messages of the stranger, what was refused."""
+    names = tuple(f"c{k}" for k in range(CLIENTS))
+    rules = Rules(roster=names, open=False, min_clients=CLIENTS - 2, rounds=ROUNDS, deadline=2.0)
+    coordinator = coordinate("f", methods.fedogd(0.01), _spec(), rules)
+    noise, done = Noise(), asyncio.Event()
+    async with embedded() as where:
+        learners = [Learner("f", name) for name in names]
+        sessions = [Session(each, where, Feeder(each, noise), patience=10.0) for each in learners]
+        server = Server(coordinator, where, patience=10.0)
+        flooding = asyncio.create_task(flood(harm, where, done))
+        lives = [asyncio.create_task(session.run()) for session in sessions]
+        start = time.perf_counter()
+        try:
+            async with asyncio.timeout(SECONDS):
+                await server.run()
+        except TimeoutError:
+            pass
+        seconds = time.perf_counter() - start
+        done.set()
+        for session in sessions:
+            session.stop()
+        sent = await flooding
+        for life in lives:
+            life.cancel()
+        await asyncio.gather(*lives, return_exceptions=True)
+    totals = coordinator.monitor.totals()
+    survived = totals["rounds"] == ROUNDS and bool(np.isfinite(coordinator.params).all())
+    refused = ", ".join(f"{count:,} {reason}" for reason, count in totals["rejected"].items())
+    return [
+        survived,
+        totals["rounds"],
+        f"{totals['rounds'] / seconds:.1f}",
+        f"{sent:,}",
+        totals["missed"],
+        refused,
+    ]
+
+
+def _spec() -> Any:
+    from benchmarks.federation import SPEC as IMAGES
+
+    return IMAGES
+
+
+def soak(rounds: int = 2000) -> float:
+    """Bytes that the server's side grows by in 10^4 rounds, after the first half."""
+    stream = partition(load("digits"), clients=4, steps=rounds, seed=0)
+    names = tuple(f"c{k}" for k in range(4))
+    server = coordinate(
+        "f", methods.ofedavg(0.5, 0.1), SPEC, Rules(roster=names, rounds=rounds, min_clients=4)
+    )
+    wires = Wires(server, {name: Learner("f", name) for name in names}, stream)
+    half: list[int] = []
+    record = server.monitor.record
+
+    def recorded(one: Any) -> None:
+        record(one)
+        if server.step == rounds // 2 - 1:
+            tracemalloc.start()
+        elif server.step == rounds - 2:
+            half.append(tracemalloc.get_traced_memory()[0])
+            tracemalloc.stop()
+
+    server.monitor.record = recorded  # type: ignore[method-assign]  # measured from outside
+    wires.run()
+    return half[0] / (rounds / 2) * 1e4
+
+
+def main() -> None:
+    """Try everything and print."""
+    logging.disable(logging.CRITICAL)
+    rows = []
+    for title, harm in TRIED.items():
+        survived, *rest = asyncio.run(one(harm))
+        rows.append([title, "yes" if survived else "NO", *rest])
+        print("  ".join(map(str, rows[-1])), flush=True)
+    print(f"\n{CLIENTS} clients, {ROUNDS} rounds, D = 7,850, embedded broker, all in one process\n")
+    head = ["what is done", "survived", "rounds", "rounds/s", "messages of it", "updates missed", "refused"]
+    print(table([head, *rows]))
+    print(f"\nsurvived {sum(row[1] == 'yes' for row in rows)} of {len(rows)}")
+    print(f"soak: {soak() / 1e6:.2f} MB per 10^4 rounds (the history of the page included)")
+
+
+if __name__ == "__main__":
+    main()
