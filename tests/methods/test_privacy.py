@@ -205,6 +205,24 @@ def test_a_budget_buys_coordinates_and_what_is_promised_is_known() -> None:
     assert skellam_epsilon(variance, piece.sensitivity, piece.keep, 1e-6) == pytest.approx(2.0, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("epsilon=abc", "`epsilon` must be a finite number > 0, got 'abc'"),
+        ("epsilon=0", "`epsilon` must be a finite number > 0, got 0"),
+        ("epsilon=0.001", "`noise` must be at most"),
+        ("delta=1", r"`delta` must lie in \(0, 1\), got 1"),
+        ("unit=house", "`unit` must be one of sample, member, got 'house'"),
+        ("least=9", "`least` must be an integer from 1 to 8, got 9"),
+        ("clip=0", "`clip` must be a finite number > 0, got 0"),
+        ("groups=0", "`groups` must be an integer >= 1, got 0"),
+    ],
+)
+def test_bad_promises(given: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make(f"private(keep=10, senders=8, {given})")
+
+
 def _noise(method: methods.Method) -> float:
     assert isinstance(method.compress, Addable)
     return method.compress.noise

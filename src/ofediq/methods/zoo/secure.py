@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any
 
-from ofediq.errors import require, require_choice, require_integer
+from ofediq.errors import require, require_choice, require_integer, require_positive
 from ofediq.methods.client import hold
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import Addable, additive
@@ -175,5 +175,5 @@ def private(
         preset: which server rule, see `methods.presets`.
     """
     require_choice("unit", unit, UNITS)
-    promise = Promise(float(epsilon), float(delta), unit)
+    promise = Promise(require_positive("epsilon", epsilon), require_positive("delta", delta), unit)
     return _compose("Private", keep, senders, groups, clip, least, promise, steps, step_size, preset)
