@@ -114,6 +114,8 @@ def _collect(summaries: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
                     "epsilon": one.get("epsilon"),
                     "value": one[metric],
                     "values": one["per_seed"][metric],
+                    "skill": one["skill"],
+                    "reference": one["reference"],
                     "seconds": one["seconds"],
                 }
             )
