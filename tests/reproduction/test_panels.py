@@ -47,12 +47,15 @@ def test_every_method_but_fedogd_spends_the_panels_budget(panel) -> None:  # typ
     [
         ("fig4b", (28, 28), "classification", 10),
         ("fig4d", (5,), "regression", None),
+        ("fig4d_all", (5,), "regression", None),
         ("fig4e", (14,), "classification", 4),
         ("fig4f", (25,), "regression", None),
+        ("fig4f_all", (25,), "regression", None),
     ],
 )
 def test_dimensions_are_those_of_the_models(name, shape, task, classes) -> None:  # type: ignore[no-untyped-def]
-    assert PANELS[name].problem.dim == build("auto", shape, task, classes).dim
+    problem = PANELS[name].problem
+    assert problem.dim == build(problem.built, shape, task, classes, problem.hidden).dim
 
 
 def test_presets_differ_in_partition_and_in_the_rows_of_room() -> None:
@@ -64,10 +67,12 @@ def test_presets_differ_in_partition_and_in_the_rows_of_room() -> None:
 def test_shared_runs_are_one() -> None:
     series = all_series(tuple(PANELS), "authors", 3, Scale())
     methods = [(one.config.dataset, name) for one in series.values() for name in one.recipes]
+    assert len({tuple(one.config.hidden) for one in series.values() if one.config.dataset == "pm25"}) == 2
     assert methods.count(("mnist", "fedogd")) == 1
     assert {one.config.all_seeds for one in series.values()} == {range(3)}
-    # MNIST: 4 + 3 compared at 99 % and 90 %, b = 1, two periods; Air twice, Room and Energy once, 4 methods each.
-    assert len(methods) == 10 + 16
+    # MNIST: 4 + 3 compared at 99 % and 90 %, b = 1, two periods; Air twice, Room and Energy once, 4 methods each, and
+    # Air and Energy again with all features at once.
+    assert len(methods) == 10 + 16 + 12
 
 
 def test_labels_do_not_decide_what_a_run_is() -> None:

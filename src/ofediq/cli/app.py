@@ -27,6 +27,7 @@ from ofediq.cli.run import run
 from ofediq.cli.serve import serve
 from ofediq.cli.sweep import sweep
 from ofediq.cli.up import up
+from ofediq.cli.zoo import zoo
 from ofediq.errors import OFedIQError
 
 # The base of every complaint about options and arguments; typer exports only what derives from it.
@@ -44,6 +45,7 @@ app.command()(plan)
 app.command()(run)
 app.command()(frontier)
 app.command()(sweep)
+app.command()(zoo)
 app.command()(reproduce)
 app.command()(methods)
 app.command()(data)

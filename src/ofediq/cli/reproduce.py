@@ -13,7 +13,12 @@ from ofediq.errors import extra
 
 
 def reproduce(
-    target: Annotated[str, typer.Argument(help="table1, fig2, fig3, fig4a to fig4f, claims or all.")] = "all",
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="table1, fig2, fig3, fig4a to fig4f, fig4c_all, fig4d_all, fig4f_all, claims or all."
+        ),
+    ] = "all",
     preset: Annotated[
         str,
         typer.Option(help="authors: what made the paper's figures (Adam); paper: what its text says (OGD)."),

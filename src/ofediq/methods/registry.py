@@ -92,6 +92,7 @@ class Entry:
         theorem: which theorem covers it; empty for none.
         source: where it comes from.
         memory: what a client remembers, in words; empty for nothing.
+        model: the model that it is made for, by name; empty for any.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Entry:
     theorem: str
     source: str
     memory: str
+    model: str = ""
 
     @property
     def summary(self) -> str:
@@ -162,6 +164,7 @@ class Entry:
                 for one in self.parameters
             ],
             "memory": self.memory,
+            "model": self.model,
             "theorem": self.theorem,
             "source": self.source,
         }
@@ -171,13 +174,19 @@ _ENTRIES: dict[str, Entry] = {}
 
 
 def named(
-    name: str, *, spend: Spend | None = None, theorem: str = "", source: str = "", memory: str = ""
+    name: str,
+    *,
+    spend: Spend | None = None,
+    theorem: str = "",
+    source: str = "",
+    memory: str = "",
+    model: str = "",
 ) -> Callable[[Build], Build]:
     """Register a function that composes a method under `name`; the function itself stays as it is."""
     require(name.isidentifier() and name == name.lower(), "name", "must be lower case with underscores", name)
 
     def register(build: Build) -> Build:
-        _ENTRIES[name] = Entry(name, build, spend, theorem, source, memory)
+        _ENTRIES[name] = Entry(name, build, spend, theorem, source, memory, model)
         return build
 
     return register

@@ -72,12 +72,15 @@ class PerFeature(LayeredModel):
         layers = self._layers(params)
         for number in reversed(range(len(layers))):
             values = cache[number]
-            gradient = values.swapaxes(-1, -2) @ back  # [n, inputs, units]
-            pieces = [gradient.reshape(len(gradient), -1), back.sum(1), *pieces]
+            if each:
+                gradient = values.swapaxes(-1, -2) @ back  # [n, inputs, units]
+                pieces = [gradient.reshape(len(gradient), -1), back.sum(1), *pieces]
+            else:
+                flat = values.reshape(-1, values.shape[-1]).T @ back.reshape(-1, back.shape[-1])
+                pieces = [flat.reshape(-1), back.sum((0, 1)), *pieces]
             if number:
                 back = (back @ layers[number][0].swapaxes(-1, -2)) * (values > 0)
-        whole = xp.concatenate(pieces, axis=-1)
-        return whole if each else whole.sum(0)
+        return xp.concatenate(pieces, axis=-1)
 
     def describe(self) -> dict[str, Any]:
         """What identifies this model in a run's configuration."""

@@ -237,6 +237,7 @@ def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
     source="S. Hong, J. Chae: Communication-Efficient Randomized Algorithm for Multi-Kernel Online Federated "
     "Learning, 2021; settings from a third party's code",
     memory="the parameters of all kernels",
+    model="random_features",
     spend=_spend,
 )
 def emkofl(kernels: int = 8, rate: float = 1.0, step_size: float = 0.01, weight_step: float = 8.0) -> Method:

@@ -150,4 +150,6 @@ def fedpoe(
     chosen = make(inner, step_size=step_size) if isinstance(inner, str) else inner
     require(chosen.topology == "federated", "inner", "must be a federated method", chosen.name)
     client = Mixed(chosen.client, step_size, steps, mixing)
-    return replace(chosen, client=client, name=f"Fed-POE({chosen.name})")
+    return replace(
+        chosen, client=client, name=f"Fed-POE({chosen.name}{', adaptive' * (mixing == 'adaptive')})"
+    )

@@ -148,6 +148,7 @@ def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
     source="P. M. Ghari, Y. Shen: Personalized Online Federated Learning with Multiple Kernels, 2022, and their "
     "public code",
     memory="a weight for each kernel",
+    model="random_features",
     spend=_spend,
 )
 def pofmkl(

@@ -1,0 +1,117 @@
+"""`ofediq zoo`: every method on one dataset, at equal real bits, each with its own step size."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ofediq.cli.options import Given, Variant, options, split
+from ofediq.errors import InputError, extra
+from ofediq.experiment.config import Config
+
+
+@options(
+    Config,
+    dataset=Variant(shown="digits"),
+    data=Variant(),
+    target=Variant(),
+    client_column=Variant(),
+    time_column=Variant(),
+    options=Variant(),
+    scaling=Variant(),
+    clients=Variant(shown="50, or those of the file"),
+    steps=Variant(shown="400, or those of the file"),
+    alpha=Variant(),
+    labels=Variant(),
+    methods=Variant(shown="all that have a name"),
+    budget=Variant(0.05),
+    model=Variant(),
+    hidden=Variant(),
+    seeds=Variant(3),
+    seed=Variant(),
+)
+def zoo(
+    given: Given,
+    partitions: Annotated[
+        str | None,
+        typer.Option(
+            help="Streams, with commas; label is strongly non-IID.",
+            show_default="random,label; a file's own clients",
+        ),
+    ] = None,
+    step_sizes: Annotated[
+        str, typer.Option(help="The grid that every method is tuned on.")
+    ] = "0.004,0.016,0.064,0.25,1",
+    prefix: Annotated[float, typer.Option(help="Share of the first stream that tuning looks at.")] = 0.25,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the files.", show_default="runs/zoo-DATASET")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Run again what is there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
+) -> None:
+    """One table over every named method, tuned with the same effort, at equal real bits.
+
+    Every method gets the step size that does best on the first part of the
+    first seed's stream, and then runs over all of it with every seed. What
+    is done is kept: after Ctrl-C, or with more methods, call it again.
+
+    Examples:
+      ofediq zoo
+      ofediq zoo --dataset pm25 --model mlp --budget 0.02
+      ofediq zoo --methods "fedogd,ofediq,fedpoe(ofedgrid)" --partitions random --json
+    """
+    extra("jax", "sim")
+    extra("matplotlib", "report")
+    from ofediq.cli.progress import Reporter
+    from ofediq.cli.serve import alone
+    from ofediq.experiment.menagerie import Effort, every_method
+    from ofediq.experiment.menagerie import zoo as run
+
+    own = given.get("client_column") is not None
+    if not own:
+        given = {"clients": 50, "steps": 400, **given}
+    config = Config(**{"methods": every_method(), **given}, preset="paper", regret=False)
+    kinds = ("column" if own else "random,label") if partitions is None else partitions
+    folder = out or Path("runs") / f"zoo-{config.name}"
+    effort = Effort(_numbers(step_sizes), prefix)
+    with alone("out", folder), Reporter() as reporter:
+        found = run(config, split(kinds), folder, reporter, effort=effort, force=force)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    else:
+        _show(found)
+    if found["interrupted"]:
+        typer.echo("Interrupted; the same command continues.", err=True)
+        raise typer.Exit(130)
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in split(text))
+    except ValueError:
+        raise InputError(f"`step_sizes` must be numbers with commas between them, got {text!r}") from None
+
+
+def _show(found: dict[str, Any]) -> None:
+    from ofediq.cli import render
+    from ofediq.report.zoo_table import COLUMNS, zoo_rows
+
+    for partition, part in found["parts"].items():
+        render.show(
+            render.heading(
+                f"{part['dataset']}, {partition} stream: D = {part['dim']:,}, K = {part['clients']:,}, "
+                f"T = {part['steps']:,}"
+            ),
+            render.table((COLUMNS[0], part["metric"], *COLUMNS[2:]), zoo_rows(part)),
+        )
+    tuning = found["tuning"]
+    sizes = ", ".join(f"{one:g}" for one in tuning["step_sizes"])
+    typer.echo(
+        f"Tuned on the first {100 * tuning['prefix']:g} % of the first stream: step sizes {sizes}, the same for "
+        "all; the budget once, where real bits differed from the formula's."
+    )
+    if "figure" in found:
+        typer.echo(f"Picture: {found['figure']}")

@@ -1,0 +1,84 @@
+"""Dots: one value per method, sorted, side by side for several streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ofediq.errors import InputError, extra, require_choice
+from ofediq.report.figures.canvas import save, style_axes
+from ofediq.report.figures.curves import METRICS
+from ofediq.report.figures.style import GREY, LABEL_SIZE, NOTE_SIZE, TICK_SIZE, TITLE_SIZE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Dot = tuple[float, float, str]
+"""Value, standard deviation, kind."""
+
+_FAR = 5.0  # times the smallest error: what is further off gets an arrow
+_KINDS = {
+    "common": ("#0072b2", "o", "common model"),
+    "personal": ("#d55e00", "D", "personal"),
+    "all bits": ("#000000", "s", "all of FedOGD's bits"),
+    "reference": ("#009e73", "^", "no federation"),
+}
+
+
+def draw_dots(
+    parts: Mapping[str, tuple[Mapping[str, Dot], Mapping[str, float]]],
+    metric: str,
+    path: str | Path | None = None,
+    title: str = "",
+) -> Figure:
+    """Draw the methods of each part from the best at the top to the worst; saved if `path` is given.
+
+    Args:
+        parts: by title: the methods' dots, the best first, and naive answers for thin lines.
+        metric: accuracy or mse.
+        path: a .png, .pdf or .svg file.
+        title: above all of it.
+
+    >>> rows = {"FedOGD": (0.9, 0.01, "all bits"), "OFedIQ": (0.85, 0.01, "common")}
+    >>> len(draw_dots({"random": (rows, {"last": 0.1})}, "accuracy").axes)
+    1
+    """
+    require_choice("metric", metric, tuple(METRICS))
+    if not parts:
+        raise InputError("`parts` must hold at least one stream, got none")
+    most = max(max(len(rows) for rows, _ in parts.values()), 4)
+    width, height = 6.4 * len(parts) + 0.4, 0.26 * most + 1.7
+    figure: Figure = extra("matplotlib.figure", "report").Figure(figsize=(width, height), dpi=150)
+    extra("matplotlib.backends.backend_agg", "report").FigureCanvasAgg(figure)
+    for number, (name, (rows, naive)) in enumerate(parts.items()):
+        left = (6.4 * number + 1.9) / width
+        axes = figure.add_axes((left, 0.72 / height, 4.2 / width, (height - 1.75) / height))
+        style_axes(axes, f"{name} stream", METRICS[metric])
+        edge = _FAR * min(value for value, _, _ in rows.values()) if metric != "accuracy" else 1.0
+        for place, (value, deviation, kind) in enumerate(rows.values()):
+            colour, marker, _ = _KINDS[kind]
+            if value > edge:  # too far off to be drawn in scale
+                axes.plot(edge, place, ">", color=colour, markersize=6)
+            else:
+                axes.errorbar(
+                    value, place, xerr=deviation, fmt=marker, color=colour, markersize=5.5, capsize=2
+                )
+        low, high = axes.get_xlim()
+        for word, value in naive.items():
+            if low <= value <= high:
+                axes.axvline(value, color=GREY, linewidth=0.9, linestyle=(0, (4, 3)))
+                axes.annotate(
+                    word, (value, len(rows) - 0.4), color=GREY, size=NOTE_SIZE - 2, ha="center", va="top"
+                )
+        axes.set_yticks(range(len(rows)), list(rows), size=TICK_SIZE - 1.5)
+        axes.set_ylim(len(rows) - 0.3, -0.7)
+        axes.set_xlabel(METRICS[metric], size=LABEL_SIZE)
+    figure.text(0.15 / width, 1 - 0.12 / height, title, size=TITLE_SIZE, weight="bold", va="top")
+    seen = {kind for rows, _ in parts.values() for _, _, kind in rows.values()}
+    across = 0.15
+    for kind, (colour, _, words) in _KINDS.items():
+        if kind in seen:
+            figure.text(across / width, 1 - 0.45 / height, words, size=NOTE_SIZE, color=colour, va="top")
+            across += 0.085 * len(words) + 0.3
+    return save(figure, path)
