@@ -69,7 +69,7 @@ def draw_dots(
             if low <= value <= high:
                 axes.axvline(value, color=GREY, linewidth=0.9, linestyle=(0, (4, 3)))
                 axes.annotate(
-                    word, (value, len(rows) - 0.4), color=GREY, size=NOTE_SIZE - 2, ha="center", va="top"
+                    word, (value, len(rows) - 0.35), color=GREY, size=NOTE_SIZE - 2, ha="center", va="bottom"
                 )
         axes.set_yticks(range(len(rows)), list(rows), size=TICK_SIZE - 1.5)
         axes.set_ylim(len(rows) - 0.3, -0.7)
