@@ -7,7 +7,14 @@ from mkdocs.structure.files import Files
 
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Start": ("index.md", "concepts.md", "data.md", "own-data.md", "models.md"),
-    "Methods": ("methods.md", "own-method.md", "compressors.md", "step-size.md", "learning-per-bit.md"),
+    "Methods": (
+        "methods.md",
+        "zoo.md",
+        "own-method.md",
+        "compressors.md",
+        "step-size.md",
+        "learning-per-bit.md",
+    ),
     "Live": (
         "federation.md",
         "stations.md",
