@@ -73,6 +73,7 @@ def draw_dots(
                 )
         axes.set_yticks(range(len(rows)), list(rows), size=TICK_SIZE - 1.5)
         axes.set_ylim(len(rows) - 0.3, -0.7)
+        axes.locator_params(axis="x", nbins=5)
         axes.set_xlabel(METRICS[metric], size=LABEL_SIZE)
     figure.text(0.15 / width, 1 - 0.12 / height, title, size=TITLE_SIZE, weight="bold", va="top")
     seen = {kind for rows, _ in parts.values() for _, _, kind in rows.values()}
