@@ -17,7 +17,7 @@ def zoo_rows(part: Mapping[str, Any]) -> list[tuple[str, ...]]:
     >>> row |= {"share": 1.0, "downlink": 64.0, "memory": 0, "milliseconds": 1.25}
     >>> found = zoo_rows({"metric": "accuracy", "rows": {"fedogd": row}, "naive": {"last value": 0.25}})
     >>> found[0][:5], found[1][:2]
-    (('FedOGD', '.5000', '1.0000', '0.1', '100%'), ('last value', '.2500'))
+    (('FedOGD', '50.0%', '1.0000', '0.1', '100%'), ('last value', '25.0%'))
     """
     metric, better = part["metric"], -1 if part["metric"] == "accuracy" else 1
     known = [row for row in part["rows"].values() if row["value"] is not None]

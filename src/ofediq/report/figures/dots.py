@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 Dot = tuple[float, float, str]
 """Value, standard deviation, kind."""
 
+_PANEL = 6.9  # inches, names and axes
 _FAR = 5.0  # times the smallest error: what is further off gets an arrow
 _KINDS = {
     "common": ("#0072b2", "o", "common model"),
@@ -48,11 +49,11 @@ def draw_dots(
     if not parts:
         raise InputError("`parts` must hold at least one stream, got none")
     most = max(max(len(rows) for rows, _ in parts.values()), 4)
-    width, height = 6.4 * len(parts) + 0.4, 0.26 * most + 1.7
+    width, height = _PANEL * len(parts) + 0.4, 0.26 * most + 1.7
     figure: Figure = extra("matplotlib.figure", "report").Figure(figsize=(width, height), dpi=150)
     extra("matplotlib.backends.backend_agg", "report").FigureCanvasAgg(figure)
     for number, (name, (rows, naive)) in enumerate(parts.items()):
-        left = (6.4 * number + 1.9) / width
+        left = (_PANEL * number + 2.4) / width
         axes = figure.add_axes((left, 0.72 / height, 4.2 / width, (height - 1.75) / height))
         style_axes(axes, f"{name} stream", METRICS[metric])
         edge = _FAR * min(value for value, _, _ in rows.values()) if metric != "accuracy" else 1.0
@@ -75,11 +76,13 @@ def draw_dots(
         axes.set_ylim(len(rows) - 0.3, -0.7)
         axes.locator_params(axis="x", nbins=5)
         axes.set_xlabel(METRICS[metric], size=LABEL_SIZE)
-    figure.text(0.15 / width, 1 - 0.12 / height, title, size=TITLE_SIZE, weight="bold", va="top")
+    words = figure.text(0.15 / width, 1 - 0.12 / height, title, size=TITLE_SIZE, weight="bold", va="top")
+    room, needed = (width - 0.3) * figure.dpi, max(1.0, words.get_window_extent().width)
+    words.set_fontsize(TITLE_SIZE * min(1.0, room / needed))
     seen = {kind for rows, _ in parts.values() for _, _, kind in rows.values()}
     across = 0.15
-    for kind, (colour, _, words) in _KINDS.items():
+    for kind, (colour, _, meaning) in _KINDS.items():
         if kind in seen:
-            figure.text(across / width, 1 - 0.45 / height, words, size=NOTE_SIZE, color=colour, va="top")
-            across += 0.085 * len(words) + 0.3
+            figure.text(across / width, 1 - 0.45 / height, meaning, size=NOTE_SIZE, color=colour, va="top")
+            across += 0.085 * len(meaning) + 0.3
     return save(figure, path)
