@@ -7,6 +7,7 @@ import numpy as np
 from ofediq import methods
 from ofediq.codec import Raw, pack_frame
 from ofediq.federation.protocol.allowance import CARRIED, MESSAGES, PER_SECOND, SHARE, Allowance
+from ofediq.federation.protocol.coordinator import ATTEMPTS
 from ofediq.federation.protocol.messages import UpdateMessage, write_json
 from ofediq.federation.protocol.reports import Report
 from ofediq.randomness import Address
@@ -47,14 +48,14 @@ def test_greetings_and_frames_beyond_the_allowance_cost_nothing_more() -> None:
     assert server.monitor.rejected["flood"] == 5000 - MESSAGES
 
 
-def test_a_malformed_frame_is_read_once_per_round() -> None:
+def test_frames_that_cannot_be_read_are_tried_a_few_times_per_round() -> None:
     server = coordinator(methods.fedogd(1.0))
     server.connected(0.0)
     for number in range(CLIENTS):
         server.receive(f"{FEDERATION}/here/c{number}", write_json(online=True), 0.0)
-    for _ in range(3):
+    for _ in range(ATTEMPTS + 3):
         server.receive(f"{FEDERATION}/u/c0", UpdateMessage(Report(), 1, b"nonsense").encode(), 0.0)
-    assert server.monitor.rejected == {"malformed": 1, "duplicate": 2}
+    assert server.monitor.rejected == {"malformed": ATTEMPTS, "flood": 3}
 
 
 def test_in_ofedgrid_a_thief_leaves_the_others_their_bits() -> None:

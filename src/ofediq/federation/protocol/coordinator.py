@@ -58,6 +58,9 @@ from ofediq.storage import leaves
 
 log = logging.getLogger("ofediq.federation")
 
+ATTEMPTS = 8
+"""So many frames of a member that cannot be read are tried in a round: reading costs time."""
+
 PATIENCE = 3
 """After so many due rounds in a row without a word a client is not waited for, until it is heard again."""
 
@@ -300,7 +303,7 @@ class Coordinator:
         except WireError:
             reason = "malformed"
             if self._round is not None:
-                self._round.heard.add(name)  # reading costs time: one attempt per round
+                self._round.failed[name] += 1
         if reason is not None:
             self.monitor.reject(name, reason)
             return
@@ -370,6 +373,8 @@ class Coordinator:
             return "from the future"
         if name in one.heard:
             return "duplicate"
+        if one.failed[name] >= ATTEMPTS:
+            return "flood"
         if one.due is not None and name not in one.due:
             return "not due"
         return None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,7 @@ class OpenRound:
     served: set[str]  # who got the whole model alone
     catching_up: int = 0  # bits of those models
     secured: SecureRound | None = None  # where updates are added up unread
+    failed: Counter[str] = field(default_factory=Counter)  # frames that could not be read, by name
 
 
 def read_update(method: Method, body: bytes, down: Down, address: Address) -> Update:
