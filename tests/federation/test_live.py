@@ -49,6 +49,7 @@ METHODS = {
     "memory": methods.make("topk_ef(keep=40, rate=0.5)", step_size=0.1),
     "both-sides": methods.make("scaffold(period=5, rate=0.7)", step_size=0.05),
     "differences": methods.with_broadcast(methods.ofedavg(0.3, 0.1), methods.delta(31, 1, refresh=20)),
+    "duplex": methods.at_budget("ofedduplex", 0.3, 650, CLIENTS, 0.1, steps=STEPS),
     "grid": methods.ofedgrid(0.05 * 32 * 650 * CLIENTS, STEPS, 0.1),
 }
 

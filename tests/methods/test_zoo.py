@@ -193,3 +193,53 @@ def test_fednova_is_right_where_fedavg_leans_to_the_busy() -> None:
     )
     assert abs(nova - 0.5) < 0.03
     assert average > 0.7
+
+
+def largest(wanted: Vector, keep: int) -> Vector:
+    """All but the `keep` largest coordinates set to zero."""
+    kept = np.zeros_like(wanted)
+    places = np.argsort(-np.abs(wanted), kind="stable")[:keep]
+    kept[places] = wanted[places]
+    return kept
+
+
+def test_ef21_sgdm_follows_its_equations(stream: Stream) -> None:
+    w: Vector = MODEL.initial(0).astype(np.float64)
+    momentum, known = np.zeros((CLIENTS, w.size)), np.zeros((CLIENTS, w.size))
+    for window in windows(stream, 1):
+        for k, ((x, y),) in enumerate(window):
+            momentum[k] = 0.7 * momentum[k] + 0.3 * gradient(w, x, y)
+            known[k] += largest(momentum[k] - known[k], 2)
+        w = w - 0.02 * known.mean(0)
+    ends_at("ef21_sgdm(keep=2, momentum=0.3, step_size=0.02)", stream, w)
+
+
+def test_cafe_follows_its_equations(stream: Stream) -> None:
+    w: Vector = MODEL.initial(0).astype(np.float64)
+    aggregate = np.zeros_like(w)
+    for window in windows(stream, 1):
+        sent = [largest(gradient(w, x, y) - aggregate, 2) for ((x, y),) in window]
+        aggregate = aggregate + np.mean(sent, axis=0)
+        w = w - 0.02 * aggregate
+    ends_at("cafe(keep=2, step_size=0.02)", stream, w)
+
+
+def test_a_majority_decides_each_sign(stream: Stream) -> None:
+    w: Vector = MODEL.initial(0).astype(np.float64)
+    for window in windows(stream, 1):
+        w = w - 0.02 * np.sign(sum(np.sign(gradient(w, x, y)) for ((x, y),) in window))
+    ends_at("majority_vote(step_size=0.02)", stream, w)
+
+
+def test_diana_is_unbiased_and_exact_where_its_quantiser_is(stream: Stream) -> None:
+    w: Vector = MODEL.initial(0).astype(np.float64)
+    for window in windows(stream, 1):  # with exact messages the shifts cancel: FedOGD
+        w = w - 0.02 * np.mean([gradient(w, x, y) for ((x, y),) in window], axis=0)
+    exact = replace(make("diana(step_size=0.02, pace=0.3)"), compress=methods.identity())
+    np.testing.assert_allclose(simulate(exact, stream, MODEL).params, w, rtol=2e-4, atol=2e-5)
+    means = np.mean(
+        [simulate(make("diana(step_size=0.002, pace=0.3)"), stream, MODEL, n).params for n in range(20)],
+        axis=0,
+    )
+    plain = simulate(make("fedogd(step_size=0.002)"), stream, MODEL).params
+    assert np.abs(means - plain).max() < 0.05

@@ -24,6 +24,13 @@ CASES = {
         methods.with_server(QUANTIZED, methods.coin()), methods.delta(7, 14, refresh=2)
     ),
     "ofedgrid": methods.ofedgrid(bits_per_step=1e4, steps=300),
+    "ofedduplex": methods.make(
+        "ofedduplex(bytes_per_step=6000, dim=650, clients=12, steps=300, step_size=0.1)"
+    ),
+    "ef21_sgdm": methods.make("ef21_sgdm(keep=20, rate=0.5, step_size=0.1)"),
+    "diana": methods.make("diana(rate=0.5, levels=3, step_size=0.1)"),
+    "cafe": methods.make("cafe(keep=20, rate=0.5, step_size=0.1)"),
+    "majority_vote": methods.make("majority_vote(rate=0.5, step_size=0.01)"),
     "ofediq_norm": methods.ofediq_norm(3, 14, bits_per_step=1e4, steps=300),
     "scaffold": methods.make("scaffold(period=4, rate=0.6, step_size=0.1)"),
     "topk_ef": methods.make("topk_ef(keep=20, rate=0.5, step_size=0.1)"),

@@ -36,8 +36,10 @@ class Assumption(StrEnum):
     Config,
     panels=False,
     budget=Variant(
-        help="Allowed uplink bits as a fraction of FedOGD's (0.01 = a hundredth), in (0, 1].", required=True
+        help="Allowed uplink bits as a fraction of FedOGD's (0.01 = a hundredth), in (0, 1].", shown="none"
     ),
+    bytes_per_hour=Variant(),
+    step_seconds=Variant(),
     clients=Variant(shown="1000, or the number of capacities"),
 )
 def plan(
@@ -82,9 +84,16 @@ def plan(
       ofediq plan --budget 0.1 --dim 34826 --clients 200 --method paper
       ofediq plan --budget 0.05 --dim 5889 --capacities uplinks.csv --json
       ofediq plan --budget 0.01 --dim 34826 --method measured --updates u.npy
+      ofediq plan --bytes-per-hour 20000 --step-seconds 60 --dim 34826
     """
     from ofediq.theory import plan as make_plan
 
+    contract, seconds = given.pop("bytes_per_hour", None), given.pop("step_seconds", 60.0)
+    if (contract is None) == ("budget" not in given):
+        raise InputError("`budget` or `bytes_per_hour` must be given, one of them")
+    if contract is not None:
+        _plan_bytes(contract * seconds / 3600, dim, given.get("clients", 1000), as_json)
+        return
     shares = None if capacities is None else _read_numbers(capacities)
     rates = _rates(dim, updates, assume)
     result = make_plan(dim=dim, method=method.value, capacities=shares, rates=rates, **given)
@@ -92,6 +101,49 @@ def plan(
         typer.echo(json.dumps(result.to_dict(), indent=2))
     else:
         _show(result)
+
+
+def _plan_bytes(allowed: float, dim: int, clients: int, as_json: bool) -> None:
+    """OFedDuplex for a contract of `allowed` bytes per client and step, in both directions."""
+    from ofediq.cli import render
+    from ofediq.methods import at_budget
+    from ofediq.methods.connection import Connection, fedogd_bytes
+
+    full = fedogd_bytes(dim)
+    if allowed >= full:
+        raise InputError(
+            f"`bytes_per_hour` allow {allowed:,.0f} bytes per step; FedOGD needs {full:,.0f}: use it"
+        )
+    method: Any = at_budget("ofedduplex", allowed / full, dim, clients)
+    down = (Connection().broadcast_bytes(method) + 4 + method.broadcast.bits / 8) / method.period
+    found = {
+        "method": "ofedduplex",
+        "budget": allowed / full,
+        "bytes_per_step": allowed,
+        "fedogd_bytes_per_step": full,
+        "bytes_up": allowed - down,
+        "bytes_down": down,
+        "period": method.period,
+        "moves_per_round": method.broadcast.share,
+        "bits_per_move": method.broadcast.bits / method.broadcast.share,
+        "spread": method.participation.spread,
+    }
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    render.show(
+        render.heading(f"OFedDuplex for {dim:,} parameters and {clients:,} clients"),
+        render.facts(
+            {
+                "bytes": f"{allowed:,.1f} per client and step, {found['budget']:.3%} of FedOGD's",
+                "up": f"{found['bytes_up']:,.1f}, spread {found['spread']:.1f}",
+                "down": f"{down:,.1f}, a move of {found['bits_per_move'] / 8:,.0f} bytes in "
+                f"{found['moves_per_round']:.0%} of the rounds",
+                "period L": str(method.period),
+                "try it": f"ofediq run --methods fedogd,ofedduplex --budget {found['budget']:.3g}",
+            }
+        ),
+    )
 
 
 def _rates(dim: int, updates: Path | None, assume: Assumption | None) -> RateModel | None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ofediq.tracking import Tracker
 
 _RUNS = Path("runs")
+_COUNTED = {"formula": "uplink bits", "uplink": "bytes up", "total": "bytes, both ways"}
 _FILE_OPTIONS = ("data", "target", "client_column", "time_column")
 
 
@@ -222,7 +223,7 @@ def _facts(summary: dict[str, Any]) -> dict[str, str]:
     promise = f", epsilon {config['epsilon']:g} at delta {config['delta']:g}" if config.get("epsilon") else ""
     return {
         "data": f"{stream['samples']:,} samples, {seen}{dealt}",
-        "budget": f"{config['budget']:g} of FedOGD's uplink bits{promise}",
+        "budget": f"{config['budget']:g} of FedOGD's {_COUNTED[config.get('budget_of', 'formula')]}{promise}",
         "preset": f"{config['preset']}{server}{step}{seeds}",
         "engine": _engines(summary),
     }

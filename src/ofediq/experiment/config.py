@@ -93,6 +93,15 @@ class Config(Settings):
         shown="0.01; 0.1 for auto with fewer than 1000 parameters",
         panel=_LEARNING,
     )
+    budget_of: Literal["formula", "uplink", "total"] = setting(
+        "formula",
+        "What the budget is a share of: formula (payload bits), uplink (all bytes up), total (all bytes, both ways).",
+        panel=_LEARNING,
+    )
+    bytes_per_hour: Positive | None = setting(
+        None, "Instead of a budget: bytes that one client may send and receive per hour.", panel=_LEARNING
+    )
+    step_seconds: Positive = setting(60.0, "Seconds between two steps, for bytes per hour.", panel=_LEARNING)
     step_size: Positive = setting(0.01, "Learning rate.", panel=_LEARNING)
     preset: Literal["auto", "paper", "authors"] | None = setting(
         None,
@@ -156,6 +165,10 @@ class Config(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.bytes_per_hour is not None and self.budget is not None:
+            raise InputError(
+                f"`budget` and `bytes_per_hour` exclude each other, got {self.budget} and {self.bytes_per_hour}"
+            )
         self._decide()
         self._check_source()
         require(len(set(self.methods)) == len(self.methods), "methods", "must differ", ",".join(self.methods))
@@ -230,7 +243,7 @@ class Config(Settings):
         require(
             not self.personal, "personal", "needs preset auto; elsewhere, methods fedpoe(NAME)", self.personal
         )
-        if self.budget is None:
+        if self.budget is None and self.bytes_per_hour is None:
             object.__setattr__(self, "budget", DEFAULT_BUDGET)
         if self.partition is None:
             object.__setattr__(self, "partition", self._usual_partition())

@@ -28,6 +28,7 @@ from ofediq.methods import (
     with_combine,
     with_server,
 )
+from ofediq.methods.connection import fedogd_bytes
 from ofediq.methods.privacy import promise_of
 from ofediq.methods.round import formula_bits
 from ofediq.models import Anchored, Model, build
@@ -79,6 +80,10 @@ class Experiment:
             model = build(config.model, stream.x.shape[1:], stream.task, stream.classes, config.hidden)
         else:
             model, assumed = auto.model_for(config, stream, prepared.pipeline), prepared.assumed
+        if config.bytes_per_hour is not None:
+            share = config.bytes_per_hour * config.step_seconds / 3600 / fedogd_bytes(model.dim)
+            config = replace(config, bytes_per_hour=None, budget=min(1.0, share), budget_of="total")
+            assumed = (*assumed, f"{config.budget:.3g} of all bytes of FedOGD, as the bytes per hour allow")
         if config.budget is None:
             config = replace(config, budget=usual_budget(model.dim))
             assumed = (
@@ -99,6 +104,7 @@ class Experiment:
                 stream.steps,
                 config.epsilon,
                 config.delta,
+                config.budget_of,
             )
             for key in config.methods
         }

@@ -28,6 +28,8 @@ class Broadcast(abc.ABC):
 
     exact: bool = False
     """Whether the copy always equals the model."""
+    adopts: bool = False
+    """Whether the server goes on from the copy: what was rounded away is gone."""
 
     def check(self, dim: int) -> None:  # noqa: B027  # most work for every size
         """Raise `InputError` unless this works for models of `dim` parameters."""

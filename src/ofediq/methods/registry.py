@@ -19,7 +19,9 @@ from typing import Any, TypeVar
 
 from ofediq.calls import parse_call
 from ofediq.errors import InputError, require, require_choice, require_fraction, require_integer
+from ofediq.methods.allowance import Counted, within
 from ofediq.methods.composition import Method
+from ofediq.methods.connection import Connection, fedogd_bytes
 
 GROUP = "ofediq.methods"
 
@@ -44,6 +46,7 @@ class Terms:
         preset: `paper` or `authors`.
         epsilon: what private methods promise; None for their own default.
         delta: of that promise.
+        extra_bits: what a message costs beside its payload, for methods that steer a budget.
     """
 
     budget: float
@@ -54,6 +57,7 @@ class Terms:
     preset: str = "paper"
     epsilon: float | None = None
     delta: float = 1e-5
+    extra_bits: float = 0.0
 
     def __post_init__(self) -> None:
         require_fraction("budget", self.budget)
@@ -65,6 +69,11 @@ class Terms:
     def bits_per_step(self) -> float:
         """The budget in bits per step, all clients together."""
         return self.budget * 32.0 * self.clients * self.dim
+
+    @property
+    def bytes_per_step(self) -> float:
+        """The budget as a share of all bytes on the sockets of FedOGD, per step and all clients together."""
+        return self.budget * self.clients * fedogd_bytes(self.dim)
 
 
 Spend = Callable[[Terms, Mapping[str, Any]], dict[str, Any]]
@@ -93,6 +102,7 @@ class Entry:
         source: where it comes from.
         memory: what a client remembers, in words; empty for nothing.
         model: the model that it is made for, by name; empty for any.
+        counts: what its budget is a share of by itself, see `allowance.Counted`.
     """
 
     name: str
@@ -102,6 +112,7 @@ class Entry:
     source: str
     memory: str
     model: str = ""
+    counts: Counted = "formula"
 
     @property
     def summary(self) -> str:
@@ -181,12 +192,13 @@ def named(
     source: str = "",
     memory: str = "",
     model: str = "",
+    counts: Counted = "formula",
 ) -> Callable[[Build], Build]:
     """Register a function that composes a method under `name`; the function itself stays as it is."""
     require(name.isidentifier() and name == name.lower(), "name", "must be lower case with underscores", name)
 
     def register(build: Build) -> Build:
-        _ENTRIES[name] = Entry(name, build, spend, theorem, source, memory, model)
+        _ENTRIES[name] = Entry(name, build, spend, theorem, source, memory, model, counts)
         return build
 
     return register
@@ -237,19 +249,29 @@ def at_budget(
     steps: int | None = None,
     epsilon: float | None = None,
     delta: float = 1e-5,
+    budget_of: Counted = "formula",
 ) -> Method:
     """The method that `key` names with the parameters that spend `budget`, a fraction of FedOGD's uplink bits.
 
     OFedAvg gets p = budget, FedOMD L = 1 / budget (rounded up, so that it does not exceed the budget), OFedIQ the
     plan that `planner` ("paper" or "exact") makes. OFedGrid spends the budget in real bits over `steps` steps, which
     it must be told. Methods without a budget (FedOGD and the references) are what they are. Private methods promise
-    `epsilon` at `delta`.
+    `epsilon` at `delta`. With `budget_of` "uplink" or "total" the budget is one of all bytes that go up, or of all
+    bytes in both directions; see `allowance`.
 
     >>> at_budget("fedomd", 0.01, dim=34826, clients=1000).period
     100
     """
-    terms = Terms(budget, dim, clients, steps, planner, preset, epsilon, delta)
-    return make(key, terms, step_size=step_size, preset=preset)
+
+    def build(share: float, extra_bits: float = 0.0) -> Method:
+        terms = Terms(share, dim, clients, steps, planner, preset, epsilon, delta, extra_bits)
+        return make(key, terms, step_size=step_size, preset=preset)
+
+    chosen = entry(parse(key)[0])
+    if budget_of == "formula" or chosen.spend is None or chosen.counts == "total":
+        return build(budget)
+    beside = 8.0 * Connection().update_bytes(build(budget), dim)
+    return within(lambda share: build(share, beside), budget_of, budget, dim, clients)
 
 
 def parse(text: str) -> tuple[str, dict[str, Any]]:

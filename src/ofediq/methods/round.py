@@ -194,8 +194,9 @@ def settle(method: Method, memory: Any, window: Window, outcome: Outcome, down: 
 
 def server_round(method: Method, state: RoundState, totals: Totals, seed: Array) -> tuple[RoundState, Array]:
     """The federation after a round, and the bits of the broadcast that ends it."""
+    before = state.down.model if method.broadcast.adopts else state.params
     known = totals._replace(seed=seed)
-    params, server = method.server.close(state.params, known, method.period, state.server)
+    params, server = method.server.close(before, known, method.period, state.server)
     vectors, scalars = method.server.say(params, server)
     copy, bits = method.broadcast.send(
         params, state.down.model, seed, totals.step, totals.step // method.period

@@ -114,7 +114,7 @@ class Steered(ServerRule):
 
     def around(self, rule: ServerRule) -> ServerRule:
         """The same budget around another rule."""
-        return replace(self, inner=rule)
+        return replace(self, inner=self.inner.around(rule))
 
     def say(self, params: Array, state: Any) -> tuple[dict[str, Array], dict[str, Array]]:
         """What the wrapped rule says, and z."""

@@ -54,7 +54,8 @@ def reference(method: Method, stream: Stream, model: Model, seed: int = 0) -> Re
         record["senders"][t - 1] = len(messages)
         record["wire"][t - 1] = sum(bits for _, bits in received)
         totals = _combine(method, messages, model.dim, np.float32(record["wire"][t - 1]), stream.clients, t)
-        moved, state = method.server.close(server, totals._replace(seed=seed), method.period, state)
+        before = down.model if method.broadcast.adopts else server
+        moved, state = method.server.close(before, totals._replace(seed=seed), method.period, state)
         server = np.asarray(moved)
         down, record["downlink"][t - 1] = _broadcast(method, server, state, down, seed, t)
         for client in clients:

@@ -17,7 +17,7 @@ from ofediq.methods.steering import budget as steer_to
 
 
 def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
-    return {"bits_per_step": terms.bits_per_step, "steps": terms.steps}
+    return {"bits_per_step": terms.bits_per_step, "steps": terms.steps, "extra_bits": terms.extra_bits}
 
 
 @named(
@@ -63,7 +63,12 @@ def ofedgrid(
 @named(
     "ofediq_norm",
     source="ours",
-    spend=lambda terms, given: {**_spend(terms, given), "levels": 3, "blocks": 1},
+    spend=lambda terms, given: {
+        "bits_per_step": terms.bits_per_step,
+        "steps": terms.steps,
+        "levels": 3,
+        "blocks": 1,
+    },
 )
 def ofediq_norm(
     levels: int,

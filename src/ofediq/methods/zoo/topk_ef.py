@@ -45,7 +45,7 @@ class ErrorFeedback(ClientRule):
         return {"error": wanted - xp.where(outcome.accepted[:, None], decoded, np.float32(0))}
 
 
-def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
+def spend_on_largest(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
     """As many coordinates as the budget pays for; if not even one per client and step, fewer senders."""
     rate = float(given.get("rate", 1.0))
     bits = terms.bits_per_step / terms.clients / rate
@@ -62,7 +62,7 @@ def _bits(dim: int, keep: int) -> float:
     "topk_ef",
     source="S. Stich, J. Cordonnier, M. Jaggi: Sparsified SGD with Memory, 2018; F. Sattler et al., 2019",
     memory="an error vector of D numbers",
-    spend=_spend,
+    spend=spend_on_largest,
 )
 def topk_ef(keep: int, rate: float = 1.0, step_size: float = 0.01, preset: str = "paper") -> Method:
     """Top-k with error feedback: the k largest coordinates of update and memory; the rest is remembered.

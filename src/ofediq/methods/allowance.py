@@ -1,0 +1,89 @@
+"""Budgets that count more than payloads: all bytes that go up, or all bytes on the sockets.
+
+A method is fitted to a share of FedOGD's payload bits (`registry.Terms`). Here that share is found, so that what the
+method is expected to send, frames, topics and acknowledgements included, is within another budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, get_args
+
+import numpy as np
+
+from ofediq.errors import InputError, require_choice
+from ofediq.methods.broadcast import Delta
+from ofediq.methods.composition import Method
+from ofediq.methods.connection import Connection, fedogd_bytes
+from ofediq.methods.metered import Metered
+from ofediq.methods.round import formula_bits
+
+Counted = Literal["formula", "uplink", "total"]
+"""What a budget is a share of: FedOGD's payload bits, its bytes that go up, all its bytes."""
+
+COUNTED: tuple[Counted, ...] = get_args(Counted)
+_SMALLEST = 1e-8
+
+
+def within(
+    build: Callable[[float], Method], counted: Counted, budget: float, dim: int, clients: int
+) -> Method:
+    """The method that `build` makes of the largest share of payload bits whose bytes are within `budget`.
+
+    >>> from ofediq.methods import ofedavg
+    >>> method = within(ofedavg, "uplink", 0.1, dim=100, clients=10)
+    >>> round(float(method.participation.rates(1)[0]), 2)
+    0.1
+    """
+    require_choice("budget_of", counted, COUNTED)
+    allowed = budget * (fedogd_bytes(dim) if counted == "total" else _up_of_fedogd(dim))
+
+    def spends(share: float) -> float:
+        return expected_bytes(build(share), counted, dim, clients)
+
+    if spends(1.0) <= allowed * (1 + 1e-6):
+        return build(1.0)
+    least = spends(_SMALLEST)
+    if least > allowed:
+        least_share = least / allowed * budget
+        raise InputError(
+            f"`budget` of {'all bytes' if counted == 'total' else 'the uplink'} must be at least "
+            f"{least_share:.3g} for {build(_SMALLEST).name}, whose broadcasts are not compressed "
+            f"(ofedduplex compresses them), got {budget:g}"
+        )
+    low, high = np.log(_SMALLEST), 0.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if spends(float(np.exp(middle))) <= allowed else (low, middle)
+    return build(float(np.exp(low)))
+
+
+def expected_bytes(method: Method, counted: Counted, dim: int, clients: int) -> float:
+    """Bytes that one client is expected to cause per step, going up or in all."""
+    link = Connection()
+    budget = getattr(method.server, "budget", None)
+    if method.participation.foreseeable or budget is None:
+        rate = float(method.participation.rates(clients).mean())
+        up = rate * (formula_bits(method, dim) / 8 + link.update_bytes(method, dim)) / method.period
+    else:  # steered: it pays for frames itself
+        up = budget.bits_per_step / 8 / clients
+    if counted != "total":
+        return up
+    beside = 4.0 * (len(method.server.scalars) + dim * len(method.server.vectors))
+    return up + (link.broadcast_bytes(method) + beside + _broadcast(method, dim)) / method.period
+
+
+def _broadcast(method: Method, dim: int) -> float:
+    """Bytes of a broadcast's payload."""
+    if isinstance(method.broadcast, Metered):
+        return method.broadcast.bits / 8
+    if isinstance(method.broadcast, Delta):
+        return method.broadcast.quantizer.formula_bits(dim) / 8
+    return 4.0 * dim
+
+
+def _up_of_fedogd(dim: int) -> float:
+    """Bytes that go up of FedOGD, per client and step."""
+    from ofediq.methods.presets import federated
+
+    return Connection().update_bytes(federated("FedOGD", 1.0, "paper"), dim) + 4.0 * dim

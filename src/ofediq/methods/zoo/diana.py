@@ -1,0 +1,91 @@
+"""DIANA: quantised differences from a memory that both sides keep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ofediq.arrays import Array, namespace
+from ofediq.errors import require
+from ofediq.methods.client import ClientRule, Down, Outcome, Window
+from ofediq.methods.composition import Method
+from ofediq.methods.compress import quantize
+from ofediq.methods.participation import bernoulli
+from ofediq.methods.pieces import piece
+from ofediq.methods.presets import method, preset_server
+from ofediq.methods.registry import Terms, named
+from ofediq.methods.shifted_rule import shifted
+
+
+@piece
+@dataclass(frozen=True)
+class Remembering(ClientRule):
+    """Sends u - h; h <- h + a times what was decoded."""
+
+    pace: float
+    moves = False
+    receipts = True
+
+    def __post_init__(self) -> None:
+        require(0 < self.pace <= 1, "pace", "must lie in (0, 1]", self.pace)
+
+    def memory(self, params: Array) -> dict[str, Array]:
+        """h = 0."""
+        return {"shift": namespace(params).zeros_like(params)}
+
+    def finish(self, window: Window, down: Down, memory: Any) -> dict[str, Array]:
+        """u - h."""
+        return {"update": window.gradients - memory["shift"]}
+
+    def settle(self, memory: Any, window: Window, outcome: Outcome, down: Down) -> dict[str, Array]:
+        """h follows what the server decoded."""
+        xp = namespace(window.taken)
+        heard = xp.where(outcome.accepted[:, None], outcome.decoded["update"], np.float32(0))
+        return {"shift": memory["shift"] + np.float32(self.pace) * heard}
+
+
+def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The rate that pays for whole messages; everyone, where the budget is that large."""
+    levels, blocks = int(given.get("levels", 1)), int(given.get("blocks", 1))
+    bits = quantize(levels, blocks).formula_bits(terms.dim)
+    return {"rate": min(1.0, terms.bits_per_step / terms.clients / bits)}
+
+
+@named(
+    "diana",
+    source="K. Mishchenko, E. Gorbunov, M. Takac, P. Richtarik: Distributed Learning with Compressed Gradient "
+    "Differences, 2019",
+    memory="a shift of D numbers",
+    spend=_spend,
+)
+def diana(
+    rate: float = 1.0,
+    levels: int = 1,
+    blocks: int = 1,
+    pace: float = 0.1,
+    step_size: float = 0.01,
+    preset: str = "paper",
+) -> Method:
+    """DIANA: clients quantise how their gradient differs from a memory, and the server adds the memories again.
+
+    m = Q((u - h) / p);  w <- w - eta/K (H + sum of m);  h <- h + a m;  H <- H + a sum of m. Unbiased. It pays where
+    gradients of a client are alike; with one sample per step they hardly do. No theorem of the paper covers it.
+
+    Args:
+        rate: p, the probability that a client sends.
+        levels: s of the quantiser.
+        blocks: b.
+        pace: a.
+        step_size: eta.
+        preset: which server rule, see `methods.presets`.
+    """
+    return method(
+        client=Remembering(pace),
+        server=shifted(preset_server(step_size, preset), pace),
+        participation=bernoulli(rate),
+        compress=quantize(levels, blocks, coding="entropy"),
+        name="DIANA",
+    )
