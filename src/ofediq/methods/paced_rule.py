@@ -147,11 +147,11 @@ def move_rounds(share: float, rounds: int) -> npt.NDArray[np.int64]:
     return np.array(at)
 
 
-def paced(inner: ServerRule, share: float, rounds: int | None = None) -> Paced:
+def paced(inner: ServerRule, share: float, rounds: int | None = None, power: float = 0.25) -> Paced:
     """`inner`, moving about `share` times per round; with `rounds` in all, ever more seldom.
 
     >>> from ofediq.methods import descend
     >>> paced(descend(0.1), 0.25, rounds=100)._gap(np.int32(25))
     np.int32(8)
     """
-    return Paced(inner, min(1.0, share), rounds)
+    return Paced(inner, min(1.0, share), rounds, power)

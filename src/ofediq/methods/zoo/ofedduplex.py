@@ -48,6 +48,7 @@ def ofedduplex(
     front: float = 0.5,
     moves: float | None = None,
     lean: float = 0.6,
+    power: float = 0.25,
 ) -> Method:
     """OFedDuplex: OFedGrid in both directions, with one budget for all bytes on the sockets. Not in the paper.
 
@@ -68,6 +69,7 @@ def ofedduplex(
         front: how much the uplink leans towards early steps, see `Budget`.
         moves: N / T; by default what a trial found best for the bits of a broadcast.
         lean: how much broadcasts lean towards early ones, see `Metered`.
+        power: how much farther Adam moves after a gap, see `Paced`.
     """
     require(0 < down < 1, "down", "must lie in (0, 1)", down)
     base, link = federated("OFedDuplex", step_size, preset), Connection()
@@ -84,7 +86,7 @@ def ofedduplex(
         base,
         participation=norm_proportional(rule.spread),
         compress=grid(rule.spread),
-        server=steered(paced(base.server, share, rounds), rule),
+        server=steered(paced(base.server, share, rounds, power), rule),
         broadcast=metered(down_bits, share, rounds, lean * max(0.0, 1 - down_bits / share / (8 * dim))),
         period=period,
     )
