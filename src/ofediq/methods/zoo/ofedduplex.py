@@ -44,11 +44,11 @@ def ofedduplex(
     steps: int | None = None,
     step_size: float = 0.01,
     preset: str = "paper",
-    down: float = 0.7,
+    down: float = 0.8,
     front: float = 0.5,
     moves: float | None = None,
     lean: float = 0.6,
-    power: float = 0.25,
+    power: float = 0.0,
 ) -> Method:
     """OFedDuplex: OFedGrid in both directions, with one budget for all bytes on the sockets. Not in the paper.
 
@@ -79,7 +79,7 @@ def ofedduplex(
     rest = each - opening / period
     rounds = None if steps is None else max(1, steps // period)
     down_bits = 8 * down * rest * period  # per round
-    share = min(1.0, 2.0 * math.sqrt(down_bits / dim)) if moves is None else moves
+    share = min(1.0, 1.15 * math.sqrt(down_bits / dim)) if moves is None else moves
     beside = 8.0 * link.update_bytes(base, dim)
     rule = steer_to((1 - down) * 8 * rest * clients, steps, front, extra_bits=beside)
     return replace(
