@@ -1,0 +1,198 @@
+"""Federated estimators for River: a fleet of clients behind `learn_one` and `predict_one`.
+
+>>> from river import datasets, evaluate, metrics
+>>> model = FederatedClassifier(clients=5)
+>>> metric = evaluate.progressive_val_score(datasets.Phishing().take(400), model, metrics.Accuracy())
+>>> metric.get() > 0.75, model.bits_wire > 0
+(True, True)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from river import base
+
+from ofediq.errors import InputError, require_fraction, require_integer
+from ofediq.fleet import ScaledFleet
+
+
+class _Federated(base.Estimator):  # type: ignore[misc]  # River has no types for it
+    """What classifier and regressor share: who learns, and which number stands for which feature."""
+
+    def __init__(
+        self, method: str, clients: int, client: str | None, budget: float, features: int, seed: int
+    ) -> None:
+        self.method, self.clients, self.client = method, clients, client
+        self.budget, self.features, self.seed = budget, features, seed
+        require_integer("clients", clients, 1)
+        require_integer("features", features, 1)
+        require_fraction("budget", budget)
+        self._places: dict[str, int] = {}
+        self._members: dict[Any, int] = {}
+        self._learnt = 0
+        self._fleet: ScaledFleet | None = None
+
+    @property
+    def bits_wire(self) -> float:
+        """Uplink bits of the fleet so far, as encoded."""
+        return 0.0 if self._fleet is None else self._fleet.fleet.bits_wire
+
+    def _whose(self, x: dict[Any, Any]) -> int:
+        """The client of a sample: named by a feature, or one after the other."""
+        if self.client is None:
+            return self._learnt % self.clients
+        return self._members.get(self._member(x), 0)
+
+    def _member(self, x: dict[Any, Any]) -> Any:
+        if self.client not in x:
+            raise InputError(
+                f"`x` must have the feature {self.client!r}, which names the client, got {sorted(map(str, x))}"
+            )
+        return x[self.client]
+
+    def _enter(self, x: dict[Any, Any]) -> None:
+        """Give names that are new a place; in order of their names, so that the order in a dict does not matter."""
+        if self.client is not None and self._member(x) not in self._members:
+            if len(self._members) == self.clients:
+                raise InputError(f"`clients` must be at least the number of members, got {self.clients}")
+            self._members[x[self.client]] = len(self._members)
+        for name, _ in sorted(self._numbers(x)):
+            if name not in self._places:
+                if len(self._places) == self.features:
+                    raise InputError(
+                        f"`features` must be at least the number of features, got {self.features}"
+                    )
+                self._places[name] = len(self._places)
+
+    def _numbers(self, x: dict[Any, Any]) -> list[tuple[str, float]]:
+        """Readings by name; a text is a reading of its own that is 1."""
+        found = []
+        for name, value in x.items():
+            if name == self.client:
+                continue
+            try:
+                found.append((str(name), float(value)))
+            except (TypeError, ValueError):
+                found.append((f"{name}={value}", 1.0))
+        return found
+
+    def _row(self, x: dict[Any, Any]) -> npt.NDArray[np.float64]:
+        row = np.full(self.features, np.nan)
+        for name, value in self._numbers(x):
+            if name in self._places and math.isfinite(value):
+                row[self._places[name]] = value
+        return row
+
+    def _learn(self, x: dict[Any, Any], target: Any, classes: int | None) -> None:
+        if self._fleet is None:
+            self._fleet = ScaledFleet(
+                self.method, self.features, classes, self.clients, self.budget, self.seed
+            )
+        self._enter(x)
+        self._fleet.learn(self._whose(x), self._row(x), target)
+        self._learnt += 1
+
+
+class FederatedRegressor(_Federated, base.Regressor):  # type: ignore[misc]  # River has no types for it
+    """A linear model that a fleet of clients learns together, in few bits; for numbers.
+
+    Parameters
+    ----------
+    method
+        A method of `ofediq methods`, such as ofediq, ofedgrid or fedogd.
+    clients
+        K.
+    client
+        The feature that names the client of a sample; by default samples go to one client after the other.
+    budget
+        Share of FedOGD's uplink bits.
+    features
+        How many features there may be, texts counted once per value.
+    seed
+        Of all draws.
+
+    """
+
+    def __init__(
+        self,
+        method: str = "ofediq",
+        clients: int = 10,
+        client: str | None = None,
+        budget: float = 0.1,
+        features: int = 64,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(method, clients, client, budget, features, seed)
+
+    def learn_one(self, x: dict[Any, Any], y: float) -> None:
+        """Learn from one sample."""
+        self._learn(x, float(y), None)
+
+    def predict_one(self, x: dict[Any, Any]) -> float:
+        """The prediction of the sample's client; 0 before anything is known."""
+        return 0.0 if self._fleet is None else float(self._fleet.predict(self._whose(x), self._row(x)))
+
+
+class FederatedClassifier(_Federated, base.Classifier):  # type: ignore[misc]  # River has no types for it
+    """Softmax regression that a fleet of clients learns together, in few bits; for labels of any type.
+
+    Parameters
+    ----------
+    method
+        A method of `ofediq methods`, such as ofediq, ofedgrid or fedogd.
+    clients
+        K.
+    client
+        The feature that names the client of a sample; by default samples go to one client after the other.
+    budget
+        Share of FedOGD's uplink bits.
+    features
+        How many features there may be, texts counted once per value.
+    classes
+        How many labels there may be.
+    seed
+        Of all draws.
+
+    """
+
+    def __init__(
+        self,
+        method: str = "ofediq",
+        clients: int = 10,
+        client: str | None = None,
+        budget: float = 0.1,
+        features: int = 64,
+        classes: int = 10,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(method, clients, client, budget, features, seed)
+        self.classes = classes
+        require_integer("classes", classes, 2)
+        self._labels: dict[Any, int] = {}
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def learn_one(self, x: dict[Any, Any], y: Any) -> None:
+        """Learn from one sample."""
+        if y not in self._labels:
+            if len(self._labels) == self.classes:
+                raise InputError(f"`classes` must be at least the number of labels, got {self.classes}")
+            self._labels[y] = len(self._labels)
+        self._learn(x, self._labels[y], self.classes)
+
+    def predict_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:
+        """The probability of every label seen so far, by the sample's client."""
+        if self._fleet is None:
+            return {}
+        chances = self._fleet.probabilities(self._whose(x), self._row(x)).astype(np.float64)
+        known = chances[: len(self._labels)]
+        total = float(known.sum())
+        if not math.isfinite(total) or total <= 0:
+            return dict.fromkeys(self._labels, 1 / len(self._labels))
+        return {label: float(known[place]) / total for label, place in self._labels.items()}

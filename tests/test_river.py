@@ -1,0 +1,52 @@
+"""The estimators for River pass River's own checks, and learn by few bits."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("river")
+
+from river import checks, compose, datasets, drift, dummy, evaluate, metrics, preprocessing, stats
+
+from ofediq.errors import InputError
+from ofediq.river import FederatedClassifier, FederatedRegressor
+
+
+@pytest.mark.parametrize("kind", [FederatedClassifier, FederatedRegressor])
+def test_rivers_own_checks(kind: type) -> None:
+    checks.check_estimator(kind(clients=3))
+
+
+def test_in_a_pipeline_beats_knowing_nothing() -> None:
+    model = compose.Pipeline(preprocessing.StandardScaler(), FederatedRegressor(clients=4, budget=1.0))
+    found, mean = (
+        evaluate.progressive_val_score(datasets.TrumpApproval().take(800), one, metrics.MAE()).get()
+        for one in (model, dummy.StatisticRegressor(stats.Mean()))
+    )
+    assert found < mean
+
+
+def test_members_by_a_feature_and_a_detector_of_drift() -> None:
+    model, detector = FederatedClassifier(clients=2, client="site", budget=1.0), drift.ADWIN()
+    for step in range(400):
+        x = {"site": "ab"[step % 2], "reading": float(step % 7 - 3), "kind": "xy"[step % 3 == 0]}
+        label = "hot" if x["reading"] > 0 else "ok"
+        detector.update(float(model.predict_one(x) != label))
+        model.learn_one(x, label)
+    assert model.predict_one({"site": "a", "reading": 3.0, "kind": "x"}) == "hot"
+    assert detector.estimation < 0.2
+    assert model.bits_wire > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "sample", "argument"),
+    [
+        ({"clients": 0}, {}, "clients"),
+        ({"budget": 2.0}, {}, "budget"),
+        ({"features": 1}, {"a": 1.0, "b": 2.0}, "features"),
+        ({"client": "site"}, {"a": 1.0}, "site"),
+    ],
+)
+def test_bad_input_is_named(options: dict[str, object], sample: dict[str, float], argument: str) -> None:
+    with pytest.raises(InputError, match=argument):
+        FederatedRegressor(**options).learn_one(sample, 1.0)  # type: ignore[arg-type]  # wrong on purpose
