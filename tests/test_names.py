@@ -13,6 +13,8 @@ import ofediq
 
 # Words that still stand for two things, each with a reason to go: take one out when it has only one home.
 KNOWN = {
+    "FederatedClassifier",  # for River and in scikit-learn's style: users of either expect this name
+    "FederatedRegressor",
     "Grid",  # the scheme on the wire, and the compressor that sends it
     "Identity",  # the compressor that changes nothing, and the layer
     "Moments",

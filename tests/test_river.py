@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 pytest.importorskip("river")
@@ -29,7 +31,11 @@ def test_in_a_pipeline_beats_knowing_nothing() -> None:
 def test_members_by_a_feature_and_a_detector_of_drift() -> None:
     model, detector = FederatedClassifier(clients=2, client="site", budget=1.0), drift.ADWIN()
     for step in range(400):
-        x = {"site": "ab"[step % 2], "reading": float(step % 7 - 3), "kind": "xy"[step % 3 == 0]}
+        x: dict[Any, Any] = {
+            "site": "ab"[step % 2],
+            "reading": float(step % 7 - 3),
+            "kind": "xy"[step % 3 == 0],
+        }
         label = "hot" if x["reading"] > 0 else "ok"
         detector.update(float(model.predict_one(x) != label))
         model.learn_one(x, label)

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from ofediq.sklearn import FederatedClassifier, FederatedRegressor
 
 
-@parametrize_with_checks(
+@parametrize_with_checks(  # type: ignore[untyped-decorator]  # scikit-learn has no types
     [
         FederatedClassifier(clients=2, budget=1.0, passes=4),
         FederatedRegressor(clients=2, budget=1.0, passes=4),

@@ -1,4 +1,4 @@
-"""Federated estimators for River: a fleet of clients behind `learn_one` and `predict_one`.
+"""Federated estimators for River: a swarm of clients behind `learn_one` and `predict_one`.
 
 >>> from river import datasets, evaluate, metrics
 >>> model = FederatedClassifier(clients=5)
@@ -17,10 +17,10 @@ import numpy.typing as npt
 from river import base
 
 from ofediq.errors import InputError, require_fraction, require_integer
-from ofediq.fleet import ScaledFleet
+from ofediq.swarm import ScaledSwarm
 
 
-class _Federated(base.Estimator):  # type: ignore[misc]  # River has no types for it
+class _Federated(base.Estimator):
     """What classifier and regressor share: who learns, and which number stands for which feature."""
 
     def __init__(
@@ -34,12 +34,12 @@ class _Federated(base.Estimator):  # type: ignore[misc]  # River has no types fo
         self._places: dict[str, int] = {}
         self._members: dict[Any, int] = {}
         self._learnt = 0
-        self._fleet: ScaledFleet | None = None
+        self._swarm: ScaledSwarm | None = None
 
     @property
     def bits_wire(self) -> float:
-        """Uplink bits of the fleet so far, as encoded."""
-        return 0.0 if self._fleet is None else self._fleet.fleet.bits_wire
+        """Uplink bits of the swarm so far, as encoded."""
+        return 0.0 if self._swarm is None else self._swarm.swarm.bits_wire
 
     def _whose(self, x: dict[Any, Any]) -> int:
         """The client of a sample: named by a feature, or one after the other."""
@@ -88,17 +88,17 @@ class _Federated(base.Estimator):  # type: ignore[misc]  # River has no types fo
         return row
 
     def _learn(self, x: dict[Any, Any], target: Any, classes: int | None) -> None:
-        if self._fleet is None:
-            self._fleet = ScaledFleet(
+        if self._swarm is None:
+            self._swarm = ScaledSwarm(
                 self.method, self.features, classes, self.clients, self.budget, self.seed
             )
         self._enter(x)
-        self._fleet.learn(self._whose(x), self._row(x), target)
+        self._swarm.learn(self._whose(x), self._row(x), target)
         self._learnt += 1
 
 
-class FederatedRegressor(_Federated, base.Regressor):  # type: ignore[misc]  # River has no types for it
-    """A linear model that a fleet of clients learns together, in few bits; for numbers.
+class FederatedRegressor(_Federated, base.Regressor):
+    """A linear model that a swarm of clients learns together, in few bits; for numbers.
 
     Parameters
     ----------
@@ -134,11 +134,11 @@ class FederatedRegressor(_Federated, base.Regressor):  # type: ignore[misc]  # R
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """The prediction of the sample's client; 0 before anything is known."""
-        return 0.0 if self._fleet is None else float(self._fleet.predict(self._whose(x), self._row(x)))
+        return 0.0 if self._swarm is None else float(self._swarm.predict(self._whose(x), self._row(x)))
 
 
-class FederatedClassifier(_Federated, base.Classifier):  # type: ignore[misc]  # River has no types for it
-    """Softmax regression that a fleet of clients learns together, in few bits; for labels of any type.
+class FederatedClassifier(_Federated, base.Classifier):
+    """Softmax regression that a swarm of clients learns together, in few bits; for labels of any type.
 
     Parameters
     ----------
@@ -186,11 +186,11 @@ class FederatedClassifier(_Federated, base.Classifier):  # type: ignore[misc]  #
             self._labels[y] = len(self._labels)
         self._learn(x, self._labels[y], self.classes)
 
-    def predict_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:
+    def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """The probability of every label seen so far, by the sample's client."""
-        if self._fleet is None:
+        if self._swarm is None:
             return {}
-        chances = self._fleet.probabilities(self._whose(x), self._row(x)).astype(np.float64)
+        chances = self._swarm.probabilities(self._whose(x), self._row(x)).astype(np.float64)
         known = chances[: len(self._labels)]
         total = float(known.sum())
         if not math.isfinite(total) or total <= 0:

@@ -1,4 +1,4 @@
-"""Federated estimators in scikit-learn's style: `fit`, `partial_fit`, `predict`, on a simulated fleet.
+"""Federated estimators in scikit-learn's style: `fit`, `partial_fit`, `predict`, on a simulated swarm.
 
 >>> import numpy as np
 >>> rng = np.random.default_rng(0)
@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ofediq.errors import require_fraction, require_integer
-from ofediq.fleet import ScaledFleet
+from ofediq.swarm import ScaledSwarm
 
 Floats = npt.NDArray[np.float64]
 
@@ -37,16 +37,16 @@ class _Federated(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         require_integer("clients", self.clients, 1)
         require_integer("passes", self.passes, 1)
         require_fraction("budget", self.budget)
-        self.fleet_ = ScaledFleet(
+        self.swarm_ = ScaledSwarm(
             self.method, self.n_features_in_, classes, self.clients, self.budget, self.seed
         )
         self.n_rows_ = 0
 
     def _take(self, rows: Floats, targets: Any) -> None:
         for row, target in zip(rows, targets, strict=True):
-            self.fleet_.learn(self.n_rows_ % self.clients, row, target)
+            self.swarm_.learn(self.n_rows_ % self.clients, row, target)
             self.n_rows_ += 1
-        self.bits_wire_ = self.fleet_.fleet.bits_wire
+        self.bits_wire_ = self.swarm_.swarm.bits_wire
 
     def _rows(self, X: Any) -> Floats:
         check_is_fitted(self)
@@ -54,7 +54,7 @@ class _Federated(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
 
 
 class FederatedRegressor(RegressorMixin, _Federated):  # type: ignore[misc]  # scikit-learn has no types
-    """A linear model that a simulated fleet learns together, in few bits.
+    """A linear model that a simulated swarm learns together, in few bits.
 
     Args:
         method: a method of `ofediq methods`.
@@ -74,7 +74,7 @@ class FederatedRegressor(RegressorMixin, _Federated):  # type: ignore[misc]  # s
 
     def partial_fit(self, X: Any, y: Any) -> FederatedRegressor:
         """Go on with these rows, once."""
-        first = not hasattr(self, "fleet_")
+        first = not hasattr(self, "swarm_")
         X, y = validate_data(self, X, y, reset=first, dtype=np.float64, y_numeric=True)
         if first:
             self._begin(None)
@@ -83,11 +83,11 @@ class FederatedRegressor(RegressorMixin, _Federated):  # type: ignore[misc]  # s
 
     def predict(self, X: Any) -> Floats:
         """What the first client predicts."""
-        return np.array([self.fleet_.predict(0, row) for row in self._rows(X)], np.float64)
+        return np.array([self.swarm_.predict(0, row) for row in self._rows(X)], np.float64)
 
 
 class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]  # scikit-learn has no types
-    """Softmax regression that a simulated fleet learns together, in few bits; arguments as `FederatedRegressor`."""
+    """Softmax regression that a simulated swarm learns together, in few bits; arguments as `FederatedRegressor`."""
 
     def fit(self, X: Any, y: Any) -> FederatedClassifier:
         """Start anew and go over the data `passes` times."""
@@ -103,7 +103,7 @@ class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]  #
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> FederatedClassifier:
         """Go on with these rows, once; the first call needs all `classes`."""
-        first = not hasattr(self, "fleet_")
+        first = not hasattr(self, "swarm_")
         X, y = validate_data(self, X, y, reset=first, dtype=np.float64)
         check_classification_targets(y)
         if first:
@@ -120,7 +120,7 @@ class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]  #
     def predict_proba(self, X: Any) -> Floats:
         """What the first client thinks of each class."""
         rows = self._rows(X)
-        chances = np.array([self.fleet_.probabilities(0, row) for row in rows], np.float64)
+        chances = np.array([self.swarm_.probabilities(0, row) for row in rows], np.float64)
         known = chances[:, : len(self.classes_)]
         return np.asarray(known / known.sum(1, keepdims=True))
 

@@ -1,4 +1,4 @@
-"""A fleet that takes samples as they come is the simulator that knows the stream."""
+"""A swarm that takes samples as they come is the simulator that knows the stream."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ofediq import models, streams
-from ofediq.fleet import Fleet
 from ofediq.methods.registry import make
 from ofediq.simulation import simulate
+from ofediq.swarm import Swarm
 
 CLIENTS, STEPS = 6, 24
 NAMES = [
@@ -26,19 +26,19 @@ def test_the_same_models_and_bits_as_the_simulator(name: str) -> None:
     stream = streams.synthetic(task="regression", clients=CLIENTS, steps=STEPS, features=4, seed=3)
     model, method = models.linear(4), make(name, step_size=0.05)
     wanted = simulate(method, stream, model, seed=5)
-    fleet = Fleet(method, model, CLIENTS, seed=5)
+    swarm = Swarm(method, model, CLIENTS, seed=5)
     for t in range(STEPS):
         x, y, present = stream.step(t)
         for client in np.flatnonzero(present):
-            fleet.learn(int(client), x[client], y[client])
-    np.testing.assert_allclose(fleet.params, wanted.params, rtol=1e-4, atol=1e-6)
-    assert fleet.bits_wire == wanted.bits_wire.sum()
-    assert fleet.bits_downlink == wanted.bits_downlink.sum()
+            swarm.learn(int(client), x[client], y[client])
+    np.testing.assert_allclose(swarm.params, wanted.params, rtol=1e-4, atol=1e-6)
+    assert swarm.bits_wire == wanted.bits_wire.sum()
+    assert swarm.bits_downlink == wanted.bits_downlink.sum()
 
 
 def test_who_comes_twice_ends_the_step() -> None:
-    fleet = Fleet(make("fedogd", step_size=0.1), models.linear(1), 3)
-    fleet.learn(0, [1.0], 1.0)
-    fleet.learn(0, [1.0], 1.0)
-    assert fleet.step == 1
-    assert fleet.bits_wire == 64  # one sender, two numbers
+    swarm = Swarm(make("fedogd", step_size=0.1), models.linear(1), 3)
+    swarm.learn(0, [1.0], 1.0)
+    swarm.learn(0, [1.0], 1.0)
+    assert swarm.step == 1
+    assert swarm.bits_wire == 64  # one sender, two numbers

@@ -1,6 +1,6 @@
-"""`Fleet`: a federation in one process that takes samples as they come, one client after another.
+"""`Swarm`: a federation in one process that takes samples as they come, one client after another.
 
-`simulate` knows the whole stream; a fleet does not. It is what the estimators for River and scikit-learn learn with:
+`simulate` knows the whole stream; a swarm does not. It is what the estimators for River and scikit-learn learn with:
 NumPy only, `methods.round` and nothing else.
 """
 
@@ -24,17 +24,17 @@ from ofediq.streams.features.running import Moments, no_moments, scaled, update
 Vector = npt.NDArray[np.float32]
 
 
-class Fleet:
+class Swarm:
     """K clients and a server, fed sample by sample.
 
     A step is over when every client has had a sample, or one a second one; `method.period` steps are a window.
 
     >>> from ofediq import methods, models
-    >>> fleet = Fleet(methods.fedogd(0.1), models.linear(features=1), clients=2)
+    >>> swarm = Swarm(methods.fedogd(0.1), models.linear(features=1), clients=2)
     >>> for step in range(40):
     ...     x = np.array([step % 5 - 2.0], np.float32)
-    ...     fleet.learn(step % 2, x, 3 * x[0])
-    >>> round(float(fleet.predict(0, np.array([1.0], np.float32))), 1), fleet.bits_wire
+    ...     swarm.learn(step % 2, x, 3 * x[0])
+    >>> round(float(swarm.predict(0, np.array([1.0], np.float32))), 1), swarm.bits_wire
     (3.0, 2560.0)
 
     Attributes:
@@ -168,8 +168,8 @@ class Fleet:
         self._open()
 
 
-class ScaledFleet:
-    """A `Fleet` on rows of numbers in any unit: each client scales readings and targets by what it has seen.
+class ScaledSwarm:
+    """A `Swarm` on rows of numbers in any unit: each client scales readings and targets by what it has seen.
 
     The step size is found on the way (`methods.untuned`), so there is nothing to tune. The estimators for River and
     scikit-learn are made of it.
@@ -188,25 +188,25 @@ class ScaledFleet:
     ) -> None:
         model = linear(features) if classes is None else softmax(features, classes)
         chosen = at_budget(method, budget, model.dim, clients, steps=_HORIZON)
-        self.fleet = Fleet(untuned(chosen), model, clients, seed=seed)
+        self.swarm = Swarm(untuned(chosen), model, clients, seed=seed)
         self.readings = no_moments(clients, features)
         self.targets = no_moments(clients)
 
     @property
     def regression(self) -> bool:
         """Whether a number is predicted."""
-        return self.fleet.model.task == "regression"
+        return self.swarm.model.task == "regression"
 
     def predict(self, client: int, row: npt.NDArray[np.float64]) -> Any:
         """A label's place or a number; the mean so far where nothing else is known."""
-        answer = self.fleet.predict(client, self._scaled(client, row))
+        answer = self.swarm.predict(client, self._scaled(client, row))
         if not self.regression:
             return answer
         return float(self.targets.mean[client] + self.targets.deviation[client] * answer)
 
     def probabilities(self, client: int, row: npt.NDArray[np.float64]) -> Vector:
         """Of the labels."""
-        found = self.fleet.probabilities(client, self._scaled(client, row))
+        found = self.swarm.probabilities(client, self._scaled(client, row))
         assert found is not None  # a classification
         return found
 
@@ -218,7 +218,7 @@ class ScaledFleet:
             width = self.targets.deviation[client]
             target = (target - self.targets.mean[client]) / width if width > 0 else 0.0
             target = min(max(target, -_LIMIT), _LIMIT)
-        self.fleet.learn(client, self._scaled(client, row), target)
+        self.swarm.learn(client, self._scaled(client, row), target)
 
     def _scaled(self, client: int, row: npt.NDArray[np.float64]) -> Vector:
         known = scaled(row, self.readings.mean[client], self.readings.deviation[client], _LIMIT)
