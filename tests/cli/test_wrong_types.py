@@ -19,19 +19,28 @@ from ofediq.cli import app
 from ofediq.errors import InputError
 from ofediq.experiment import Config
 from ofediq.federation import Broker, ClientConfig, FederationConfig, Rules
-from ofediq.federation.config import MemoryChoice, MethodChoice, ModelChoice, PageChoice, SourceChoice
+from ofediq.federation.config import (
+    FeatureChoice,
+    MemoryChoice,
+    MethodChoice,
+    ModelChoice,
+    PageChoice,
+    PredictionChoice,
+    SourceChoice,
+)
 from ofediq.settings import declared, form
 from ofediq.tracking import TrackerChoice
 
 NUMBER, LIST = (int, float), (list,)
 # What each key may hold, written down once more: a declaration that is too generous must not excuse itself.
 FEDERATION: dict[str, dict[str, Any]] = {
-    "": {"name": str, "seed": int, "folder": str},
+    "": {"name": str, "seed": int, "folder": str, "start_from": str},
     "model": {
         "name": str,
         "features": int,
         "shape": LIST,
         "names": LIST,
+        "labels": LIST,
         "task": str,
         "classes": int,
         "hidden": LIST,
@@ -56,6 +65,17 @@ FEDERATION: dict[str, dict[str, Any]] = {
         "start_clients": int,
         "count": int,
         "clip": NUMBER,
+        "report_every": int,
+        "secure": bool,
+    },
+    "features": {
+        "enabled": bool,
+        "baseline": str,
+        "lags": int,
+        "flags": LIST,
+        "gaps": LIST,
+        "calendar": bool,
+        "scaling": str,
     },
     "clients": {"roster": LIST, "open": bool},
     "broker": {"address": str, "ca": str, "certificate": str, "key": str, "insecure": bool, "keepalive": int},
@@ -65,8 +85,9 @@ FEDERATION: dict[str, dict[str, Any]] = {
 CLIENT: dict[str, dict[str, Any]] = {
     "": {"name": str, "federation": str},
     "broker": FEDERATION["broker"],
-    "source": {"kind": str, "path": str, "target": str, "features": LIST},
+    "source": {"kind": str, "path": str, "target": str, "features": LIST, "time": str},
     "memory": {"path": str, "every": int},
+    "predictions": {"path": str, "publish": bool, "discovery": str},
 }
 FORMS = {"integer": int, "number": NUMBER, "flag": bool, "integers": LIST, "texts": LIST, "table": dict}
 EXPERIMENT = {one.key: FORMS.get(form(one.kind), str) for one in declared(Config)}
@@ -134,6 +155,7 @@ def refusal(file: str, path: Path) -> str | None:
 def test_every_key_is_tried() -> None:
     tables = {
         "model": ModelChoice,
+        "features": FeatureChoice,
         "method": MethodChoice,
         "rounds": Rules,
         "clients": Rules,
@@ -147,6 +169,7 @@ def test_every_key_is_tried() -> None:
     assert {one.key for one in declared(ClientConfig)} == set(CLIENT[""])
     assert {one.key for one in declared(SourceChoice)} == set(CLIENT["source"])
     assert {one.key for one in declared(MemoryChoice)} == set(CLIENT["memory"])
+    assert {one.key for one in declared(PredictionChoice)} == set(CLIENT["predictions"])
 
 
 @pytest.mark.parametrize(

@@ -318,7 +318,7 @@ def _mesh(devices: int) -> Mesh | None:
 
     Processes that were joined pool all of theirs.
     """
-    if jax.process_count() > 1:
+    if jax.distributed.is_initialized() and jax.process_count() > 1:  # to count them alone would start JAX
         return client_mesh()
     if devices == 1:
         return None

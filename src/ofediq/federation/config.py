@@ -81,6 +81,8 @@ class ModelChoice(Settings):
             raise InputError("`shape` (or `features`) must be given in [model]")
         fits = not self.names or len(self.names) == len(set(self.names)) == math.prod(self.shape)
         require(fits, "names", f"must be {math.prod(self.shape)} different names", self.names)
+        distinct = len(self.labels) == len(set(self.labels)) != 1
+        require(distinct, "labels", "must be two or more different texts", self.labels)
         if self.labels and self.classes is None:
             object.__setattr__(self, "classes", len(self.labels))
         if self.task is None:

@@ -36,7 +36,10 @@ _TELLING = 4  # updates after which a member's direction says something
 _MEMORY = 64  # updates over which it is remembered
 _PANEL = 64  # members that a direction is compared with
 _SKETCH = 64  # numbers that a direction is kept in
-_AGREE = 0.02  # median cosine from which most members agree
+_AGREE = 0.1  # median cosine from which most members agree
+_AGAINST = (
+    0.5  # share of that agreement; an honest member of another kind does not oppose the others so clearly
+)
 _DOUBT, _BANNED = 3, 24  # times that an update pointed against the others
 _LOSING = 0.7  # mean share that was cut away
 
@@ -193,7 +196,7 @@ class Guard:
             return self._doubted(numbers)
         panel = telling[np.argsort(-self._last[telling], kind="stable")[:_PANEL]]
         agreement = float(np.median(self._alike(panel, panel)))
-        against = (self._alike(numbers[known], panel) < -_AGREE) & (agreement > _AGREE)
+        against = (self._alike(numbers[known], panel) < -_AGAINST * agreement) & (agreement > _AGREE)
         changed = self._doubt[numbers[known]] + np.where(against, 1, -1)
         self._doubt[numbers[known]] = np.clip(changed, 0, _BANNED)
         return self._doubted(numbers)
