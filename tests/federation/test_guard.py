@@ -85,7 +85,7 @@ def test_a_member_may_send_a_long_update_now_and_then_but_not_always() -> None:
 
 def test_who_always_sends_too_much_is_quarantined_until_it_is_let_back() -> None:
     server = started(clip=CLIP)
-    for _ in range(12):
+    for _ in range(20):
         send(server, [-1e4] + [1.0] * (CLIENTS - 1))
     assert [row.name for row in server.monitor.rows() if row.quarantined] == ["c0"]
     assert server.monitor.rejected["quarantined"] > 0
@@ -131,6 +131,18 @@ def test_members_of_two_kinds_are_left_alone() -> None:
         own = rng.standard_normal((20, 64)).astype(np.float32) / 8
         own[::2] += 0.5 * common
         own[1::2] -= 0.5 * common
+        factors = guard.weigh({number: {"update": row} for number, row in enumerate(own)})
+    assert not guard.quarantined
+    assert min(factors.values()) > 0
+
+
+def test_a_minority_of_another_kind_is_not_quarantined() -> None:
+    """Their updates may not count while they oppose the others, and count again as soon as they do not."""
+    rng, guard = np.random.default_rng(3), Guard()
+    common = np.full(64, 1 / 8, np.float32)
+    for step in range(400):
+        own = rng.standard_normal((12, 64)).astype(np.float32) / 8 + common
+        own[:2] -= 2 * common * (step < 200)
         factors = guard.weigh({number: {"update": row} for number, row in enumerate(own)})
     assert not guard.quarantined
     assert min(factors.values()) > 0

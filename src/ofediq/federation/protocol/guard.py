@@ -3,8 +3,8 @@
 Three limits, none of which an honest member notices. How long a member's updates are *on average* may exceed what
 is usual among members by half; a single one may be long, and the next ones then have less room. An update that is
 `clip` times as long as usual does not count at all. And a member whose updates point against those of most others,
-while most others agree, does not count until they no longer do. Whoever earns this again and again is quarantined:
-its updates are not even read until the operator lets it back.
+while most others agree, does not count until they no longer do. Whoever loses most of what it sends, again and again,
+is quarantined: its updates are not even read until the operator lets it back.
 """
 
 from __future__ import annotations
@@ -36,12 +36,15 @@ _TELLING = 4  # updates after which a member's direction says something
 _MEMORY = 64  # updates over which it is remembered
 _PANEL = 64  # members that a direction is compared with
 _SKETCH = 64  # numbers that a direction is kept in
-_AGREE = 0.1  # median cosine from which most members agree
+_AGREE = 0.05  # median cosine from which most members agree
 _AGAINST = (
     0.5  # share of that agreement; an honest member of another kind does not oppose the others so clearly
 )
-_DOUBT, _BANNED = 3, 24  # times that an update pointed against the others
-_LOSING = 0.7  # mean share that was cut away
+_DOUBT, _MOST_DOUBT = (
+    3,
+    24,
+)  # times that an update pointed against the others: when it no longer counts, and at most
+_LOSING, _PATIENCE = 0.7, 16  # mean share that was cut away, over so many updates
 
 
 class Guard:
@@ -119,7 +122,9 @@ class Guard:
             factors = np.minimum(factors, self._cut(part, numbers, lengths[part], elapsed))
         self._count[numbers] += 1
         self._round[numbers] = self.rounds + 1
-        self._lost[numbers] += ((1 - factors) - self._lost[numbers]) / np.minimum(self._count[numbers], 8)
+        self._lost[numbers] += ((1 - factors) - self._lost[numbers]) / np.minimum(
+            self._count[numbers], _PATIENCE
+        )
         self._last[numbers] = self.updates + 1 + np.arange(len(numbers))
         self.rounds, self.updates = self.rounds + 1, self.updates + len(numbers)
         doubted = self._directions(
@@ -198,7 +203,7 @@ class Guard:
         agreement = float(np.median(self._alike(panel, panel)))
         against = (self._alike(numbers[known], panel) < -_AGAINST * agreement) & (agreement > _AGREE)
         changed = self._doubt[numbers[known]] + np.where(against, 1, -1)
-        self._doubt[numbers[known]] = np.clip(changed, 0, _BANNED)
+        self._doubt[numbers[known]] = np.clip(changed, 0, _MOST_DOUBT)
         return self._doubted(numbers)
 
     def _doubted(self, numbers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
@@ -232,10 +237,14 @@ class Guard:
         return not members.any() or float(np.median(self._lost[members])) < 1 - _LOSING
 
     def _quarantine(self, numbers: npt.NDArray[Any]) -> None:
-        """Those who lose most of what they send while others lose little, or who always point the other way."""
+        """Those who lose most of what they send while others lose little.
+
+        To point the other way is no proof: honest members of another kind do so for weeks, and what they send then
+        does not count anyway.
+        """
         calm = self.updates > ASSUMED and self._calm
-        loses = (self._lost[numbers] > _LOSING) & (self._count[numbers] >= 8) & calm
-        guilty = numbers[loses | (self._doubt[numbers] >= _BANNED)]
+        loses = (self._lost[numbers] > _LOSING) & (self._count[numbers] >= _PATIENCE) & calm
+        guilty = numbers[loses]
         room = (self._count > 0).sum() // 2 - self._banned.sum()  # never half of them or more
         self._banned[guilty[: max(0, int(room))]] = True
 
