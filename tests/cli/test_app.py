@@ -38,7 +38,7 @@ def test_help_lists_the_commands(
     ("arguments", "sentence"),
     [
         (("nonsense",), "no such command 'nonsense'; `ofediq -h` shows what there is"),
-        (("plan",), "missing option '--budget'; `ofediq plan -h` shows what there is"),
+        (("plan",), "missing option '--dim'; `ofediq plan -h` shows what there is"),
         (("plan", "--budget", "0.1"), "missing option '--dim'; "),
         (("plan", "--budget", "many", "--dim", "10"), "invalid value for '--budget': "),
         (("plan", "--budget"), "option '--budget' requires an argument; "),

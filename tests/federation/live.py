@@ -101,13 +101,13 @@ class Processes:
             time.sleep(0.02)
         raise AssertionError(f"step {step} did not come:\n{self.log('server')}")
 
-    def wait_for_end(self, limit: float = 60.0) -> dict[str, Any]:
-        """Wait until the server has finished; returns what it printed."""
+    def wait_for_end(self, limit: float = 60.0, expected: int = 0) -> dict[str, Any]:
+        """Wait until the server has finished, with this exit code; returns what it printed."""
         try:
             code = self.running["server"].wait(timeout=limit)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"the server did not finish:\n{self.log('server')}") from None
-        assert code == 0, self.log("server")
+        assert code == expected, self.log("server")
         text = self.log("server")
         result: dict[str, Any] = json.loads(
             text[text.rindex("\n{\n") if "\n{\n" in text else text.index("{") :]

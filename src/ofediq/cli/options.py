@@ -139,7 +139,7 @@ def option_values(kind: type[Settings], text: str, option: str) -> tuple[str, li
 
     >>> from ofediq.experiment.config import Config
     >>> option_values(Config, "budget=.1,.01", "over"), option_values(Config, "hidden=16;64,64", "over")
-    (('budget', [0.1, 0.01]), ('hidden', [[16], [64, 64]]))
+    (('budget', [0.1, 0.01]), ('hidden', [(16,), (64, 64)]))
     """
     name, equals, words = text.partition("=")
     name = name.strip().replace("-", "_")

@@ -104,11 +104,14 @@ class BrokerSettings:
         user server
         topic read greenhouse/u/+
         topic read greenhouse/here/+
+        topic read greenhouse/s/+
         topic write greenhouse/task
         topic write greenhouse/model
         topic write greenhouse/welcome/+
         topic write greenhouse/delta
         topic write greenhouse/whole/+
+        topic write greenhouse/cohort
+        topic write greenhouse/shares/+
         <BLANKLINE>
         # Everyone, with %u for the own name.
         pattern read greenhouse/task
@@ -116,9 +119,12 @@ class BrokerSettings:
         pattern read greenhouse/welcome/%u
         pattern read greenhouse/delta
         pattern read greenhouse/whole/%u
+        pattern read greenhouse/cohort
+        pattern read greenhouse/shares/%u
         pattern write greenhouse/u/%u
         pattern write greenhouse/here/%u
         pattern write greenhouse/p/%u
+        pattern write greenhouse/s/%u
         <BLANKLINE>
         """
         parts = [_HEADER, f"user {self.server}\n", self._rules("topic", _SERVER, self.server)]

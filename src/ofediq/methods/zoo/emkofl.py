@@ -158,8 +158,9 @@ class KernelDraw(ServerRule):
         return {"weights": xp.zeros(self.kernels, np.float32), "kernel": zero, "next": zero}
 
     def apply(self, params: Array, total: Array, clients: int, state: Any) -> tuple[Array, Any]:
-        """All kernels at once."""
-        return params - total / np.float32(clients), state
+        """All kernels alike, where no kernel was drawn."""
+        alike = namespace(params).tile(total, self.kernels)[: params.shape[-1]]
+        return params - alike / np.float32(clients), state
 
     def close(self, params: Array, totals: Totals, period: int, state: Any) -> tuple[Array, Any]:
         """One kernel's mean, all weights, one draw."""
