@@ -1,7 +1,10 @@
 """What all tests share: property tests draw the same examples in every run, and a slow machine fails none."""
 
+import logging
 import signal
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("ofediq", deadline=None, derandomize=True)
@@ -10,3 +13,12 @@ settings.load_profile("ofediq")
 # A shell starts what runs in its background with Ctrl-C ignored; tests of interruptions need it heard.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def quiet_logs() -> Iterator[None]:
+    """A command that runs in this process sets up the package's log; the next test finds it as it was."""
+    log = logging.getLogger("ofediq")
+    before = (log.handlers[:], log.level, log.propagate)
+    yield
+    log.handlers, log.level, log.propagate = before
