@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import socket
@@ -24,8 +25,18 @@ async def embedded(port: int | None = None) -> AsyncIterator[Broker]:
     module = extra("amqtt.broker", "server")
     logging.getLogger("amqtt").setLevel(logging.ERROR)
     logging.getLogger("transitions").setLevel(logging.ERROR)
+
+    class Closing(module.Broker):  # type: ignore[name-defined, misc]
+        """amqtt leaves a connection open that ends, or is ended, before it has said who it is."""
+
+        async def stream_connected(
+            self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, listener_name: str
+        ) -> None:
+            with contextlib.suppress(asyncio.CancelledError), contextlib.closing(writer):
+                await super().stream_connected(reader, writer, listener_name)
+
     port = free_port() if port is None else port
-    broker = module.Broker(
+    broker = Closing(
         {"listeners": {"default": {"type": "tcp", "bind": f"{HOST}:{port}"}}, "plugins": _PLUGINS}
     )
     try:
