@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ofediq.errors import InputError, OFedIQError, require_integer
+from ofediq.machine import cores
 from ofediq.simulation.interrupt import deferred_interrupt
 from ofediq.storage import save_bytes
 
@@ -193,11 +194,6 @@ def _settle_in(threads: int) -> None:
     os.environ["OFEDIQ_THREADS"] = str(threads)
     if threads == 1:  # JAX is not yet loaded
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false"
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

@@ -19,9 +19,9 @@ from pathlib import Path
 from ofediq.errors import InputError, require_integer
 from ofediq.experiment.config import Config
 from ofediq.experiment.folder import Folder
-from ofediq.experiment.parallel import cores
 from ofediq.experiment.runner import run
 from ofediq.experiment.setup import Experiment
+from ofediq.machine import cores
 
 _PATIENCE = 30  # seconds that helpers have to end by themselves
 

@@ -6,7 +6,6 @@ checkpoints, and can be interrupted without losing what is done.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ import numpy.typing as npt
 from jax.sharding import Mesh
 
 from ofediq.errors import InputError, OFedIQError, require_integer
+from ofediq.machine import memory
 from ofediq.methods import Method
 from ofediq.methods.round import formula_bits
 from ofediq.models import LayeredModel, Model
@@ -299,14 +299,11 @@ def _check_memory(method: Method, params: npt.NDArray[np.float32], clients: int,
 
 
 def _memory_bytes() -> int:
-    """Memory of the first device, or of the machine; a petabyte where nobody tells."""
+    """Memory of the first device, or of the machine."""
     stats = jax.local_devices()[0].memory_stats()
     if stats and "bytes_limit" in stats:
         return int(stats["bytes_limit"])
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return 2**50
+    return memory()
 
 
 def _check_fit(model: Model, stream: Stream) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Literal, get_args
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ofediq.errors import DataError, InputError, require_choice, require_integer, require_positive
+from ofediq.machine import memory
 from ofediq.streams.clock import steps_of
 from ofediq.streams.dataset import Dataset
 from ofediq.streams.dealt import Dealt
@@ -103,18 +103,13 @@ def require_memory(steps: int, clients: int) -> None:
     """Refuse a stream that cannot fit, with its size, before anything is allocated."""
     if not _fits(steps, clients):
         raise InputError(
-            f"`clients` x `steps` must fit in memory ({_room() // 4:,} places here), got {clients:,} x {steps:,}, "
+            f"`clients` x `steps` must fit in memory ({memory() // 4:,} places here), got {clients:,} x {steps:,}, "
             f"which takes {4 * steps * clients / 2**30:,.0f} GiB"
         )
 
 
 def _fits(steps: int, clients: int) -> bool:
-    return 4 * steps * clients <= _room()
-
-
-def _room() -> int:
-    """Bytes of memory in this machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return 4 * steps * clients <= memory()
 
 
 def _whole_steps(samples: int, clients: int) -> int:

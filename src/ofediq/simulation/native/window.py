@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ofediq.codec.kit import MAX_LEVELS, MAX_NORM, TINY
 from ofediq.codec.tables import magnitude_classes
 from ofediq.errors import InputError, require_integer
+from ofediq.machine import cores
 from ofediq.methods.loudness import unpack
 from ofediq.models import Network
 from ofediq.simulation.native import library
@@ -324,8 +325,7 @@ def thread_count() -> int:
         if not chosen.isdecimal():
             raise InputError(f"`{THREADS}` must be an integer >= 1, got {chosen!r}")
         return require_integer(THREADS, int(chosen), 1, _MOST_THREADS)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, _MOST_THREADS)
+    return min(cores(), _MOST_THREADS)
 
 
 def network_numbers(model: Network) -> npt.NDArray[np.int32]:
