@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
@@ -67,6 +69,37 @@ def run(
         senders.append(sends.sum())
         signals.append(signal)
     return Spending(np.array(bits), np.array(senders, np.float64), tuple(signals))
+
+
+def long_run(
+    rule: Budget,
+    dim: int,
+    clients: int,
+    steps: int,
+    factor: Callable[[Any], Any],
+    *,
+    shape: Shape = "normal",
+    seed: int = 0,
+) -> tuple[Floats, Signal]:
+    """`run` compiled, for many steps: bits of each, and the signal after each; norms are `factor(t)` in the mean."""
+    sizes, one = jnp.asarray(_sizes(dim, shape), jnp.float32), jnp.zeros(dim).at[0].set(1)
+
+    def round_(signal: Signal, step: Any) -> tuple[Signal, tuple[Any, Signal]]:
+        sizes_key, draws_key = jax.random.split(jax.random.fold_in(jax.random.key(seed), step))
+        lengths = factor(step) * jnp.exp(0.5 * jax.random.normal(sizes_key, (clients,)))
+        loud = loudness(lengths, signal.value, rule.spread)
+        rates = jnp.where(loud > 0, jnp.clip(loud, 2.0**-24, 1), 0)
+        sends = jax.random.uniform(draws_key, (clients,)) < rates
+        sent = jnp.where(sends, lengths / jnp.where(sends, rates, 1), 0)
+        reach = jnp.log2(jnp.where(sends, sent / own_step(sent, signal.value, rule.spread), 1))
+        bits = jnp.where(sends, jnp.interp(reach, np.log2(_REACHES), sizes), 0).sum()
+        total = jnp.hypot(0.3 * sent.sum(), jnp.linalg.norm(sent)) * one
+        signal = rule.next(signal, total=total, bits=bits, senders=sends.sum(), clients=clients, step=step)
+        return signal, (bits, signal)
+
+    start = jax.tree.map(jnp.asarray, rule.init(dim, clients))
+    _, (bits, signals) = jax.lax.scan(round_, start, jnp.arange(1, steps + 1))
+    return np.asarray(bits, np.float64), jax.tree.map(np.asarray, signals)
 
 
 @lru_cache(maxsize=64)

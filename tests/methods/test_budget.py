@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -123,6 +124,37 @@ def test_a_night_without_clients_is_not_made_up_for_at_once() -> None:
     spent = fleet.run(rule, 500, 20, 9000, lambda t, rng: np.ones(20) * (not 1000 < t <= 8000))
     assert spent.bits.max() <= 2000 * 1000 / 8
     assert spent.bits[8000:8010].sum() <= 12 * 8 * 2000
+
+
+FACTORS = {
+    "steady": lambda t: 1.0 + 0 * t,
+    "shrinking": lambda t: 1.0 / t,
+    "a day and a night": lambda t: jnp.where(t % 1000 < 500, 1.0, 0.0),
+    "in waves of 1e6": lambda t: 10.0 ** (6 * jnp.sin(t / 3000.0)),
+    "explodes once": lambda t: jnp.where(t == 50_000, 1e15, 1.0),
+}
+
+
+@pytest.mark.parametrize(
+    ("dim", "clients", "share", "event"),
+    [
+        (1, 1, 0.5, "steady"),
+        (10, 3, 0.1, "a day and a night"),
+        (650, 4, 1e-4, "shrinking"),
+        (650, 4, 1e-4, "in waves of 1e6"),
+        (650, 10, 0.1, "explodes once"),
+    ],
+)
+def test_a_hundred_thousand_steps(dim: int, clients: int, share: float, event: str) -> None:
+    steps = 100_000
+    rule = budget(share * 32 * clients * dim, steps)
+    bits, signals = fleet.long_run(rule, dim, clients, steps, FACTORS[event])
+    assert all(np.isfinite(part).all() for part in signals)
+    whole = rule.bits_per_step * steps
+    assert (0.85 if "night" in event else 0.97) <= bits.sum() / whole <= 1.02  # it wakes slowly
+    tenths = bits.reshape(10, -1).sum(1) / whole
+    assert tenths.min() > 0.02  # nobody falls silent
+    assert tenths.max() < 0.5
 
 
 def test_extra_bits_count() -> None:
