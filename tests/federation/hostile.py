@@ -25,8 +25,8 @@ def hostile(server: Coordinator, share: float, harm: Harm) -> Callable[[str, Pub
         said = UpdateMessage.decode(one.payload, server.step + server.method.period)
         if name not in bad or not said.body:
             return [one]
-        address = Address(server.seed, said.step, int(name[1:]))
-        down, piece = server._state.down, server.method.compress
+        address = Address(server.task.seed, said.step, int(name[1:]))
+        down, piece = server.keeper.state.down, server.method.compress
         vector = harm(read_update(server.method, said.body, down, address).vectors["update"])
         signal = None if piece.signal is None else float(down.scalars[piece.signal])
         body = pack_frame(piece.encode(vector.astype(np.float32), address, signal), said.step)

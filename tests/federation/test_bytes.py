@@ -52,7 +52,7 @@ def test_the_formula_agrees_with_the_kernels_count_within_two_percent(text: str,
     )
     name = f"bytes-{text.partition('(')[0]}"
     server = coordinate(name, method, SPEC, rules, seed=5)
-    first = len(ModelMessage(1, 1, CLIENTS, server._state.down).encode())
+    first = len(ModelMessage(1, 1, CLIENTS, server.keeper.state.down).encode())
     sessions = asyncio.run(federate(server, broker, stream))
     counted = sum(sum(session.traffic()) for session in sessions)
     if not counted:

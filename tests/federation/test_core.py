@@ -290,7 +290,7 @@ def test_what_an_earlier_federation_left_behind_is_not_taken_for_this_one(stream
         network.queue += [(name, kept) for kept in left.values()]
         network.run()
         assert not network.learners[name].finished
-    again.epoch = 2
+    again.keeper.epoch = 2
     network.start()
     network.run()
     assert again.finished

@@ -90,9 +90,9 @@ def test_who_always_sends_too_much_is_quarantined_until_it_is_let_back() -> None
     assert [row.name for row in server.monitor.rows() if row.quarantined] == ["c0"]
     assert server.monitor.rejected["quarantined"] > 0
     before, after = server.params[0], coordinator(methods.fedogd(1.0), clip=CLIP, saved=server.saved())
-    assert after._guard.quarantined == {0}
-    assert server.admit("c0")
-    assert not server.admit("nobody")
+    assert after.tally.guard.quarantined == {0}
+    assert server.tally.admit("c0")
+    assert not server.tally.admit("nobody")
     send(server, [1.0] * CLIENTS)
     np.testing.assert_allclose(server.params[0], before - 1.0, rtol=1e-5)
 

@@ -14,9 +14,10 @@ from ofediq.federation.names import require_name
 from ofediq.federation.network.broker import Broker, BrokerError
 from ofediq.federation.network.outlets import Outlet
 from ofediq.federation.network.session import Session
-from ofediq.federation.protocol.learner import REMEMBERED, Learner, Prediction
+from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.memory import MemoryFile
 from ofediq.federation.protocol.messages import Publish
+from ofediq.federation.protocol.predictions import REMEMBERED, Prediction
 from ofediq.models import Model
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ofediq.errors import DataError
-from ofediq.federation.protocol.learner import Prediction
 from ofediq.federation.protocol.messages import Publish
+from ofediq.federation.protocol.predictions import Prediction
 
 
 def described(found: Prediction, sample: Any = None) -> dict[str, Any]:

@@ -166,7 +166,7 @@ class Server:
             log.error("server: cannot read %s: %s", path, error)
             return
         for name in names:
-            known = self.coordinator.admit(name)
+            known = self.coordinator.tally.admit(name)
             log.info("server: client %s is %s", name, "let back" if known else "not known here")
 
     def _save_model(self, *, now: bool = False) -> None:

@@ -8,22 +8,20 @@ a server that is restarted opens the round of its last saved state again, and th
 
 from __future__ import annotations
 
-import json
 import logging
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.errors import CheckpointError, InputError, WireError, require
+from ofediq.errors import InputError, WireError, require
 from ofediq.federation.names import require_name
 from ofediq.federation.protocol.allowance import Allowance
-from ofediq.federation.protocol.broadcasting import Broadcasting
-from ofediq.federation.protocol.divergence import Watch, restarted, smaller
 from ofediq.federation.protocol.guard import Guard
+from ofediq.federation.protocol.keeper import Keeper
+from ofediq.federation.protocol.members import Members
 from ofediq.federation.protocol.messages import (
     ModelMessage,
     Publish,
@@ -32,37 +30,23 @@ from ofediq.federation.protocol.messages import (
     read_json,
     split_topic,
     write_json,
-    write_receipts,
 )
 from ofediq.federation.protocol.monitor import Monitor
 from ofediq.federation.protocol.reports import Report
 from ofediq.federation.protocol.rules import Rules
 from ofediq.federation.protocol.secured import SecureRound, require_additive
 from ofediq.federation.protocol.state import ServerState
-from ofediq.federation.protocol.task import ModelSpec, Task, differences
-from ofediq.federation.protocol.updates import (
-    OpenRound,
-    Update,
-    add_up,
-    closed_round,
-    is_finite,
-    read_update,
-)
+from ofediq.federation.protocol.tally import Tally
+from ofediq.federation.protocol.task import ModelSpec, Task
+from ofediq.federation.protocol.updates import OpenRound, Update, closed_round, read_update
 from ofediq.methods import Method
-from ofediq.methods.loudness import UNKNOWN, length, unpack
-from ofediq.methods.round import RoundState, first_state, regroup, server_round
-from ofediq.methods.server import Totals
 from ofediq.models import Model
 from ofediq.randomness import Address
-from ofediq.storage import leaves
 
 log = logging.getLogger("ofediq.federation")
 
 ATTEMPTS = 8
 """So many frames of a member that cannot be read are tried in a round: reading costs time."""
-
-PATIENCE = 3
-"""After so many due rounds in a row without a word a client is not waited for, until it is heard again."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +87,7 @@ class Coordinator:
         initial: npt.NDArray[np.float32] | None = None,
     ) -> None:
         require_name("federation", federation)
-        self.federation, self.method, self.monitor, self.rules = federation, method, monitor, rules
+        self.federation, self.monitor, self.rules = federation, monitor, rules
         self.foreseeable = method.participation.foreseeable
         passes = not self.foreseeable and rules.pace == "asap"
         self._piece = require_additive(method) if rules.secure else None
@@ -112,47 +96,57 @@ class Coordinator:
         require(ends, "rounds", f"must end by step {last}, as far as {method.name} promises", rules.rounds)
         # Losses of one member tell about its samples: with updates that are not read, reports are not sent.
         task = Task.of(method, model, seed, passes, 0 if rules.secure else rules.report_every)
-        self.task = replace(task, secure=rules.secure)
-        built = model.build() if isinstance(model, ModelSpec) else model
-        self.dim, self.seed, self.epoch, self._model = built.dim, seed, epoch, built
-        self._numbers: dict[str, int] = {name: number for number, name in enumerate(rules.roster)}
-        self._present: set[str] = set()
-        self._silent: dict[str, int] = {}  # due rounds in a row without a word
-        self._granted: set[str] = set()  # who was given another chance since it was last heard
+        task = replace(task, secure=rules.secure)
+        self.members = Members(rules.roster)
+        self.keeper = Keeper(federation, method, model, task, epoch, len(self.members), initial)
         self._reports: list[Report] = []  # since the last round closed
         self._strays: set[str] = set()  # clients whose report came outside of its round, since then
-        self._guard = Guard(rules.clip, regular=self.foreseeable)
         self._allowance = Allowance.of(method)
-        self._broadcasts = Broadcasting(method, seed)
         self._round: OpenRound | None = None
         self._last_opened = -math.inf
         self._patience = math.inf  # until when the first round waits for `start_clients`
-        self.step = 0
-        self._counted: tuple[int, ...] = ()  # whose updates counted in the last closed round
-        first = built.initial(seed) if initial is None else initial
-        self._state = first_state(method, np.asarray(first), len(self._numbers))
+        guard = Guard(rules.clip, regular=self.foreseeable)
         if saved is not None:
-            self._resume(saved)
-        self._anchored = isinstance(model, ModelSpec) and model.pipeline is not None
-        self._watch = Watch(self._state, self.step, anchored=self._anchored)
-        for name, number in self._numbers.items():
+            self.keeper.resume(saved)
+            guard.restore(saved.below("guard"))
+            self.members = Members(sorted(saved.numbers, key=saved.numbers.__getitem__))  # they never change
+            for name in rules.roster:
+                self.members.add(name)
+            monitor.restore(saved.record)
+        self.tally = Tally(guard, self.members, monitor)
+        for name, number in self.members.numbers.items():
             monitor.client(name, number)
+
+    @property
+    def method(self) -> Method:
+        """What runs."""
+        return self.keeper.method
+
+    @property
+    def task(self) -> Task:
+        """What clients are told of it."""
+        return self.keeper.task
+
+    @property
+    def step(self) -> int:
+        """t of the last closed round."""
+        return self.keeper.step
 
     @property
     def params(self) -> npt.NDArray[np.float32]:
         """The model."""
-        return np.asarray(self._state.params, np.float32)
+        return np.asarray(self.keeper.state.params, np.float32)
 
     def card(self) -> dict[str, Any]:
         """Where the model comes from, for its file."""
         totals, spec = self.monitor.totals(), self.task.model
         return {
-            "data": {"federation": self.federation, "clients": len(self._numbers), "step": self.step},
+            "data": {"federation": self.federation, "clients": len(self.members), "step": self.step},
             "features": list(() if spec is None else spec.features),
             "labels": list(() if spec is None else spec.labels),
             "method": self.method.name,
             "pieces": self.method.describe(),
-            "seed": self.seed,
+            "seed": self.task.seed,
             "results": {name: totals[name] for name in ("error", "naive", "skill", "samples", "bits_wire")},
         }
 
@@ -171,7 +165,7 @@ class Coordinator:
     @property
     def anyone_present(self) -> bool:
         """Whether a client is connected."""
-        return bool(self._present)
+        return bool(self.members.present)
 
     def connected(self, now: float) -> list[Action]:
         """The connection to the broker is new: announce the task, and the open round if there is one.
@@ -182,7 +176,7 @@ class Coordinator:
             self._patience = now + self.rules.deadline
         actions: list[Action] = [self._publish("task", self.task.encode())]
         if self._round is not None or self.finished:
-            actions.append(self._publish(*self._broadcasts.whole(self._message())))
+            actions.append(self._publish(*self.keeper.broadcasts.whole(self._message())))
         else:  # what an earlier federation of this name left behind must not be taken for ours
             actions.append(self._publish("model", b""))
         return actions + self.tick(now)
@@ -222,7 +216,7 @@ class Coordinator:
                 return self._round.secured.ends
             done = self._complete(self._round, self._round.since)  # nobody is due, or everyone was heard
             return self._round.since + (0.0 if done else self.rules.deadline)
-        if self.finished or len(self._present) < self.rules.min_clients:
+        if self.finished or len(self.members.present) < self.rules.min_clients:
             return math.inf
         if self._too_few(-math.inf):
             return self._patience
@@ -239,66 +233,55 @@ class Coordinator:
             return []
         if not online:
             return self._on_absence(name)
-        if name not in self._numbers:
-            if not self.rules.open:
-                self.monitor.reject(name, "unknown client")
-                return []
-            self._numbers[name] = len(self._numbers)
-        self._present.add(name)
-        if self._silent.get(name, 0) >= PATIENCE and name not in self._granted:
-            self._silent[name] = PATIENCE - 1  # one more chance until it is heard, however often it greets
-            self._granted.add(name)
-        row = self.monitor.client(name, self._numbers[name])
+        if name not in self.members and not self.rules.open:
+            self.monitor.reject(name, "unknown client")
+            return []
+        self.members.greet(name)
+        row = self.monitor.client(name, self.members.numbers[name])
         row.present, row.last_seen = True, now
         self.monitor.touch()
-        return [*self._whole(name), self._publish(f"welcome/{name}", write_json(number=self._numbers[name]))]
+        return [
+            *self._whole(name),
+            self._publish(f"welcome/{name}", write_json(number=self.members.numbers[name])),
+        ]
 
     def _on_absence(self, name: str) -> list[Action]:
         """A client is gone, or somebody says so: if it is there all the same, it answers the question."""
-        if name not in self._present:
+        if name not in self.members.present:
             return []
-        self._present.remove(name)
-        self.monitor.client(name, self._numbers[name]).present = False
+        self.members.present.remove(name)
+        self.monitor.client(name, self.members.numbers[name]).present = False
         self.monitor.touch()
-        return [self._publish(f"welcome/{name}", write_json(number=self._numbers[name], online=False))]
+        return [self._publish(f"welcome/{name}", write_json(number=self.members.numbers[name], online=False))]
 
     def _whole(self, name: str) -> list[Action]:
         """The model for a client that just greeted, if the retained one is too old; once per round."""
         one = self._round
-        if one is None or name in one.served or not self._broadcasts.lacks(one.step):
+        if one is None or name in one.served or not self.keeper.broadcasts.lacks(one.step):
             return []
         one.served.add(name)
         payload = self._message().encode()
         one.catching_up += 8 * len(payload)
         return [self._publish(f"whole/{name}", payload)]
 
-    def admit(self, name: str) -> bool:
-        """Let a client out of quarantine; whether there is one of this name."""
-        if name not in self._numbers:
-            return False
-        self._guard.admit(self._numbers[name])
-        self.monitor.client(name, self._numbers[name]).quarantined = False
-        self.monitor.touch()
-        return True
-
     # Updates ----------------------------------------------------------------------------------------------------
 
     def _on_update(self, name: str, payload: bytes, now: float) -> None:
-        if name not in self._numbers:
+        if name not in self.members:
             self.monitor.reject(name, "unknown client")
             return
-        row = self.monitor.client(name, self._numbers[name])
+        row = self.monitor.client(name, self.members.numbers[name])
         row.last_seen = now
         decoded = None
         try:
             said = UpdateMessage.decode(payload, self.step if self._round is None else self._round.step)
             reason = self._objection(name, said)
-            if reason is None and said.body and self._numbers[name] in self._guard.quarantined:
+            if reason is None and said.body and not self.tally.trusts(name):
                 self.monitor.reject(name, "quarantined")  # it is heard, but its update is not read
             elif reason is None and said.body and not self._pays(name, said.body):
                 self.monitor.reject(name, "beyond its share")
             elif reason is None and said.body:
-                address = Address(self.seed, said.step, self._numbers[name])
+                address = Address(self.task.seed, said.step, self.members.numbers[name])
                 decoded = self._read(said.body, address)
         except WireError:
             reason = "malformed"
@@ -307,9 +290,7 @@ class Coordinator:
         if reason is not None:
             self.monitor.reject(name, reason)
             return
-        self._silent.pop(name, None)
-        self._granted.discard(name)
-        self._present.add(name)  # whoever is heard is there
+        self.members.heard(name)
         row.present = True
         row.samples += said.report.samples
         row.error += said.report.error
@@ -328,12 +309,12 @@ class Coordinator:
             one.updates[name] = decoded
 
     def _pays(self, name: str, body: bytes) -> bool:
-        return self._allowance.pays(name, 8 * len(body), len(self._numbers))
+        return self._allowance.pays(name, 8 * len(body), len(self.members))
 
     def _read(self, body: bytes, address: Address) -> Update:
         """An update, or, where it must not be read, the fact that it came; `WireError` if it cannot be."""
         if self._round is None or self._round.secured is None:
-            return read_update(self.method, body, self._state.down, address)
+            return read_update(self.method, body, self.keeper.state.down, address)
         encoded = read_body(body, ("update",), address.step)["update"]
         self._round.secured.take(address.client, encoded.payload)
         return Update({}, encoded.bits)
@@ -341,11 +322,11 @@ class Coordinator:
     def _on_secure(self, name: str, payload: bytes) -> None:
         """Keys, sealed shares or the answer of a member."""
         one = self._round
-        if name not in self._numbers or one is None or one.secured is None or name not in (one.due or ()):
+        if name not in self.members or one is None or one.secured is None or name not in (one.due or ()):
             self.monitor.reject(name, "not due")
             return
         try:
-            one.secured.receive(self._numbers[name], payload)
+            one.secured.receive(self.members.numbers[name], payload)
         except WireError:
             self.monitor.reject(name, "malformed")
 
@@ -354,8 +335,8 @@ class Coordinator:
         one = self._round
         if one is None or one.secured is None:
             return []
-        names = {self._numbers[name]: name for name in one.due or ()}
-        there = {self._numbers[name] for name in self._present if self._silent.get(name, 0) < PATIENCE}
+        names = {self.members.numbers[name]: name for name in one.due or ()}
+        there = {self.members.numbers[name] for name in self.members.present if self.members.awaited(name)}
         return one.secured.advance(names, there.__contains__, now)
 
     def _objection(self, name: str, said: UpdateMessage) -> str | None:
@@ -389,222 +370,68 @@ class Coordinator:
     def _too_few(self, now: float) -> bool:
         """Whether the next round has to wait for clients."""
         first = self._last_opened == -math.inf and now < self._patience
-        return len(self._present) < self.rules.needed(first)
+        return len(self.members.present) < self.rules.needed(first)
 
     def _open(self, now: float) -> list[Action]:
         step = self.step + self.method.period
-        due = frozenset(self._due(step)) if self.foreseeable else None
-        self._state = regroup(self.method, self._state, len(self._numbers))
-        self._round = OpenRound(step, now, len(self._numbers), due, {}, set(), set())
+        due = self.members.due(self.method, self.task.seed, step) if self.foreseeable else None
+        self.keeper.regroup(len(self.members))
+        self._round = OpenRound(step, now, len(self.members), due, {}, set(), set())
         if self._piece is not None:
             rules = (now, self.rules.deadline)
-            self._round.secured = SecureRound(self.federation, self._piece, self.epoch, step, *rules)
+            self._round.secured = SecureRound(self.federation, self._piece, self.keeper.epoch, step, *rules)
         self._last_opened = now
         return self._announce()
-
-    def _due(self, step: int) -> Sequence[str]:
-        """Who should send at `step`: every draw follows from seed, step and number."""
-        names = list(self._numbers)
-        active = self.method.participation.active(self.seed, step, np.arange(len(names)), len(names))
-        return [name for name, is_active in zip(names, np.asarray(active), strict=True) if is_active]
 
     def _complete(self, one: OpenRound, now: float) -> bool:
         if one.secured is not None:
             return one.secured.phase == 4
         if now >= one.since + self.rules.deadline:
             return True
-        if (one.due is None and not self.task.passes) or len(self._present) < self.rules.min_clients:
+        if (one.due is None and not self.task.passes) or len(self.members.present) < self.rules.min_clients:
             return False
-        awaited = self._present if one.due is None else self._present & one.due
-        return all(name in one.heard or self._silent.get(name, 0) >= PATIENCE for name in awaited)
+        awaited = self.members.present if one.due is None else self.members.present & one.due
+        return all(name in one.heard or not self.members.awaited(name) for name in awaited)
 
     def _close(self, one: OpenRound, now: float) -> list[Action]:
-        totals = self._totals(one)
-        self._state, down_bits = self._moved(one, totals)
-        awaited = one.due if one.due is not None else frozenset(self._present if self.task.passes else ())
-        for name in awaited - one.heard:
-            self._silent[name] = self._silent.get(name, 0) + 1
-        self.step, self._round = one.step, None
+        totals = self.tally.totals(one, self.keeper)
+        down_bits, left_out = self.keeper.move(one, totals, self.members.numbers)
+        for name in left_out:
+            self.monitor.reject(name, "not finite")
+        awaited = (
+            one.due if one.due is not None else frozenset(self.members.present if self.task.passes else ())
+        )
+        self.members.missed(awaited - one.heard)
+        self._round = None
         self._allowance.closed()
         reports, present, bits = (
             self._reports,
-            len(self._present),
+            len(self.members.present),
             (float(totals.bits), down_bits + one.catching_up),
         )
-        self.monitor.record(closed_round(self.method, self.dim, one, reports, present, bits, now - one.since))
-        changed = self._watched()
+        self.monitor.record(
+            closed_round(self.method, self.task.dim, one, reports, present, bits, now - one.since)
+        )
+        changed = self.keeper.judge(self._reports, self.monitor, len(self.members))
         self._reports.clear()
         self._strays.clear()
-        return [Save(self.saved()), *changed, *(self._announce() if self.finished else [])]
-
-    def _watched(self) -> list[Action]:
-        """Go back to the last good model, with smaller steps, if predictions are far worse than the last value."""
-        found = self._watch.judge(self._reports, self._state, self.step)
-        if found != "bad":
-            if found == "good" and "divergence" in self.monitor.problems:
-                log.info("server: predictions are well again")
-                self.monitor.problem("divergence", None)
-            return []
-        watch, (good, step) = self._watch, self._watch.back()
-        sentence = (
-            f"predictions diverged at step {self.step}: their mean error was {watch.error:.3g}, that of the last "
-            f"value {watch.naive:.3g}; back to the model of step {step}, with a quarter of the step size"
-        )
-        log.error("server: %s", sentence)
-        self.monitor.problem("divergence", sentence)
-        self.monitor.rollbacks += 1
-        self.method = smaller(self.method)
-        self._state = restarted(self.method, good, self._state, len(self._numbers))
-        self._broadcasts = Broadcasting(self.method, self.seed)
-        task = Task.of(self.method, self.task.model or self._model, self.seed, self.task.passes)
-        version = self.task.version + 1
-        self.task = replace(
-            task, report_every=self.task.report_every, version=version, secure=self.task.secure
-        )
-        return [self._publish("task", self.task.encode())]
-
-    def _totals(self, one: OpenRound) -> Totals:
-        """What arrived, weighed and combined in the order of numbers; what does not count is left out."""
-        if one.secured is not None:
-            return self._secure_totals(one, one.secured)
-        names = sorted(one.updates, key=self._numbers.__getitem__)
-        updates = {self._numbers[name]: one.updates[name] for name in names}
-        vectors = {number: update.vectors for number, update in updates.items()}
-        factors = self._guard.weigh(vectors, unit=self._unit(vectors))
-        self._guard.closed(len(updates), one.clients)
-        totals = add_up(
-            self.method, self.dim, list(updates.values()), list(factors.values()), one.clients, one.step
-        )
-        for name in names:
-            self._judged(one, name, factors[self._numbers[name]])
-        return totals
-
-    def _secure_totals(self, one: OpenRound, secured: SecureRound) -> Totals:
-        """The sum that secure aggregation came to; nothing counts if too few stayed."""
-        total = secured.total(self.dim, Address(self.seed, one.step, 0))
-        bits = sum(update.bits for update in one.updates.values())
-        if total is None:
-            one.updates.clear()
-            total = np.zeros(self.dim, np.float32)
-        count = np.int32(len(one.updates))
-        return Totals({"update": total}, count, np.float32(bits), one.clients, np.int32(one.step))
-
-    def _unit(self, vectors: Mapping[int, Mapping[str, Any]]) -> float:
-        """What lengths are measured in: that of an update on the announced grid, or what a rate does to updates."""
-        rule = self.method.participation
-        signal, spread = rule.signal, getattr(rule, "spread", 1.0)
-        if signal is None:
-            divides = rule.foreseeable and self.method.client.divides
-            return 1 / float(rule.rates(len(self._numbers)).mean()) if divides else 1.0
-        step = float(unpack(self._state.down.scalars[signal])[0])
-        if step > UNKNOWN:
-            return step * float(spread)
-        norms = sorted(float(length(one["update"])) for one in vectors.values())
-        middle = norms[(len(norms) - 1) // 2] if norms else 1.0  # nobody knows a scale yet
-        return min(max(middle, 1e-30), 1000.0)
-
-    def _judged(self, one: OpenRound, name: str, factor: float) -> None:
-        """Write down that an update was cut or left out, and whether its sender is in quarantine now."""
-        row = self.monitor.client(name, self._numbers[name])
-        row.clipped += factor < 1
-        if self._numbers[name] in self._guard.quarantined and not row.quarantined:
-            row.quarantined = True
-            log.warning("client %s is quarantined: `ofediq admit %s` lets it back", name, name)
-        if factor == 0:
-            del one.updates[name]
-
-    def _moved(self, one: OpenRound, totals: Totals) -> tuple[RoundState, float]:
-        """The state after the round and the bits of its broadcast.
-
-        A model that is not finite is neither saved nor published: the round's updates are left out.
-        """
-        with np.errstate(over="ignore", invalid="ignore"):
-            after, bits = server_round(self.method, self._state, totals, np.uint32(self.seed))
-        if not is_finite(after):
-            for name in one.updates:
-                self.monitor.reject(name, "not finite")
-            one.updates.clear()
-            nothing = add_up(self.method, self.dim, (), (), one.clients, one.step)
-            after, bits = server_round(self.method, self._state, nothing, np.uint32(self.seed))
-            after = after if is_finite(after) else self._state
-        state = self._broadcasts.closed(self._state, after, one.step)
-        self._counted = tuple(sorted(self._numbers[name] for name in one.updates))
-        if self.method.client.receipts:
-            bits = bits + 8 * len(write_receipts(self._counted, one.clients))
-        return state, float(bits)
+        told = [self._publish("task", self.task.encode())] if changed else []
+        return [Save(self.saved()), *told, *(self._announce() if self.finished else [])]
 
     def _status(self, now: float) -> Literal["waiting", "running", "finished"]:
         if self.finished:
             return "finished"
         return "waiting" if self._round is None and self._too_few(now) else "running"
 
-    # State ------------------------------------------------------------------------------------------------------
-
     def saved(self) -> ServerState:
         """Everything that a server which takes over needs."""
-        return ServerState(
-            identity=self._identity(),
-            epoch=self.epoch,
-            step=self.step,
-            state={"state": self._state, "guard": self._guard.export()},
-            numbers=dict(self._numbers),
-            counted=self._counted,
-            record=self.monitor.export(),
-        )
-
-    def _identity(self) -> dict[str, Any]:
-        return {
-            "federation": self.federation,
-            "task": json.loads(self.task.encode()),
-            "server": self.method.describe()["server"],
-        }
-
-    def _resume(self, saved: ServerState) -> None:
-        """Continue; the model stays when method, step size, budget or clients are others than they were."""
-        before, mine = dict(saved.identity), self._identity()
-        fixed = [
-            {"federation": one["federation"], "model": one["task"]["model"], "dim": one["task"]["dim"]}
-            for one in (before, mine)
-        ]
-        ServerState.require_same(replace(saved, identity=fixed[0]), fixed[1])
-        version = int(before["task"]["version"])
-        mine["task"]["version"] = version
-        changed = differences(before, mine)
-        self.task = replace(self.task, version=version + bool(changed))
-        if changed:
-            log.info(
-                "server: task version %d keeps the model: %s", self.task.version, "; ".join(changed)[:600]
-            )
-        self.epoch = max(self.epoch, saved.epoch + 1)
-        self.step = saved.step
-        self._counted = tuple(saved.counted)
-        roster, self._numbers = self._numbers, dict(saved.numbers)  # numbers never change
-        self._state = self._continued(saved, len(self._numbers))
-        for name in roster:
-            self._numbers.setdefault(name, len(self._numbers))
-        self._guard.restore(saved.below("guard"))
-        self.monitor.restore(saved.record)
-
-    def _continued(self, saved: ServerState, clients: int) -> RoundState:
-        """The saved state where it fits the method; else its model at the method's start."""
-        params = np.asarray(leaves(saved.state)["state/params"], np.float32)
-        first = first_state(self.method, params, clients)
-        if saved.identity["server"] != self.method.describe()["server"]:
-            return first
-        try:
-            state: RoundState = saved.restore(first)
-        except CheckpointError:
-            return first
-        return state
+        return self.keeper.saved(self.members.numbers, self.tally.guard.export(), self.monitor.export())
 
     def _message(self) -> ModelMessage:
-        one = self._round
-        step, clients = (self.step, len(self._numbers)) if one is None else (one.step, one.clients)
-        counted = self._counted if self.method.client.receipts else None
-        return ModelMessage(self.epoch, step, clients, self._state.down, one is None, counted)
+        return self.keeper.message(self._round, len(self.members))
 
     def _announce(self) -> list[Action]:
-        return [self._publish(*self._broadcasts.opening(self._message()))]
+        return [self._publish(*self.keeper.broadcasts.opening(self._message()))]
 
     def _publish(self, kind: str, payload: bytes) -> Publish:
         return Publish(f"{self.federation}/{kind}", payload, retain=kind in ("task", "model"))

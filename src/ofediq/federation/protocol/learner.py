@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import json
 import logging
-import math
-from collections import OrderedDict
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.codec import Additive, open_frame
-from ofediq.errors import InputError, require_integer
+from ofediq.codec import Additive
+from ofediq.errors import InputError
 from ofediq.federation import clock
 from ofediq.federation.protocol.inputs import Inputs
 from ofediq.federation.protocol.limits import Limits
@@ -29,17 +27,15 @@ from ofediq.federation.protocol.messages import (
     UpdateMessage,
     read_body,
     read_json,
-    write_body,
     write_json,
 )
+from ofediq.federation.protocol.predictions import REMEMBERED, Asked, Prediction, Waiting
 from ofediq.federation.protocol.reports import Report
 from ofediq.federation.protocol.secured import SecureMember
 from ofediq.federation.protocol.task import Task
+from ofediq.federation.protocol.window import OpenWindow
 from ofediq.methods import round as rounds
-from ofediq.methods.client import Down, Outcome, Window
 from ofediq.models import Model
-from ofediq.models.base import Experts
-from ofediq.randomness import Address
 
 Vector = npt.NDArray[np.float32]
 
@@ -47,77 +43,6 @@ log = logging.getLogger("ofediq.federation")
 
 STALE = 16
 """After so many broadcasts of an earlier server in a row, with none between them, a client follows it again."""
-
-REMEMBERED = 256
-"""Predictions whose label has not come yet, unless a client says another number; the oldest are forgotten."""
-
-
-class Prediction(NamedTuple):
-    """An answer to one sample.
-
-    Attributes:
-        value: the label, as the task calls it, or a number.
-        probabilities: of the labels, by label; None for a number.
-        interval: where nine of ten targets were expected, from this client's own errors so far; None for a label, and
-            before the first error.
-        step: of the round whose model answered.
-    """
-
-    value: Any
-    probabilities: dict[Any, float] | None
-    interval: tuple[float, float] | None
-    step: int
-
-
-class _Asked(NamedTuple):
-    """A prediction that waits for its label: what the model read, and the models that answered."""
-
-    row: npt.NDArray[np.float32]
-    experts: Experts
-
-
-@dataclass
-class _Open:
-    """The open round of a client."""
-
-    task: Task
-    model: Model
-    number: int
-    opened: ModelMessage
-    window: Window  # a batch of one
-    memory: Any  # as it was when the round opened
-    taken: int = 0  # steps done
-    said: bytes | None = None  # what it sent; the same bytes again if the server asks again
-    secure: SecureMember | None = None  # where updates are added up unread, and it is due
-
-    @property
-    def address(self) -> Address:
-        """Of its draws, for a batch of one."""
-        return Address(self.task.seed, self.opened.step, np.array([self.number]))
-
-    @property
-    def down(self) -> Down:
-        """What the broadcast told it, and who it is."""
-        return self.opened.down._replace(address=self.address)
-
-    @property
-    def experts(self) -> Experts:
-        """What it predicts with now."""
-        return self.task.method.client.experts(self.window, self.down, self.memory)
-
-
-def _follows(one: _Open, opened: ModelMessage) -> bool:
-    """Whether `opened` is the round right after `one`, of the same server."""
-    before = opened.step - one.task.method.period
-    return (one.opened.epoch, one.opened.step, one.opened.final) == (opened.epoch, before, False)
-
-
-def _moved(one: _Open, opened: ModelMessage) -> Vector:
-    """The model of the open round, moved by the difference in `opened`."""
-    task, step = one.task, one.opened.step
-    encoded, _ = open_frame(opened.difference or b"", range(step, step + 1))
-    copy = np.asarray(one.opened.down.model)
-    return task.method.broadcast.decode(encoded, True, copy, task.dim, task.seed, step)
 
 
 class Learner:
@@ -151,7 +76,7 @@ class Learner:
         self.number: int | None = None
         self.sent = 0
         self.samples = 0
-        self._open: _Open | None = None
+        self._open: OpenWindow | None = None
         self._memory: Memory | None = None  # None before the first model
         self._file = file
         self._took_part = False
@@ -161,8 +86,7 @@ class Learner:
         self.inputs: Inputs | None = None
         self._report = Report()
         self._unreported = 0  # windows since the last report
-        self._remember = require_integer("remember", remember, 1)
-        self._asked: OrderedDict[Any, _Asked] = OrderedDict()
+        self._asked = Waiting(remember)
 
     @property
     def subscriptions(self) -> tuple[str, ...]:
@@ -192,8 +116,7 @@ class Learner:
     @property
     def hungry(self) -> bool:
         """Whether this round still takes samples."""
-        one = self._open
-        return one is not None and not one.opened.final and one.taken < one.task.method.period
+        return self._open is not None and self._open.hungry
 
     @property
     def next_step(self) -> int:
@@ -247,10 +170,9 @@ class Learner:
         one, inputs = self._opened(), self._inputs()
         readings = inputs.readings(x)
         row = inputs.observe(readings, clock.now() if time is None else time)
-        asked = self._asked[_key(sample, readings)] = _Asked(row, one.experts)
-        while len(self._asked) > self._remember:
-            self._asked.popitem(last=False)
-        return self._answer(one, asked)
+        asked = Asked(row, one.experts)
+        self._asked.add(sample, readings, asked)
+        return asked.answer(one.model, inputs, self.step)
 
     def learn(
         self, x: Any, y: Any, *, sample: Any = None, time: float | None = None
@@ -263,28 +185,21 @@ class Learner:
         """
         one, inputs = self._opened(), self._inputs()
         label = inputs.label(y)
-        asked = self._asked.pop(sample, None) if sample is not None else None
+        asked = self._asked.take(sample) if sample is not None else None
         if asked is None:
             if x is None:
                 raise InputError(
-                    f"`sample` must be one of the last {self._remember} that wait for a label, got {sample!r}"
+                    f"`sample` must be one of the last {self._asked.most} that wait for a label, got {sample!r}"
                 )
             readings = inputs.readings(x)
-            asked = self._asked.pop(_key(None, readings), None) or _Asked(
+            asked = self._asked.take(None, readings) or Asked(
                 inputs.observe(readings, clock.now() if time is None else time), one.experts
             )
-        losses = self._judge(one, inputs, asked, label)
+        _, errors, losses = rounds.judge(one.model, asked.experts, asked.row, label)
+        self._count(inputs, label, float(errors[0]))
         if not self.hungry:
             return False, []
-        one.window = rounds.learn(
-            one.task.method,
-            one.window,
-            lambda at: np.asarray(one.model.client_gradients(at, asked.row, label)),
-            np.ones(1, bool),
-            one.down,
-            one.memory,
-            losses,
-        )
+        one.learn(asked.row, label, losses)
         return True, self._advance(one)
 
     def skip(self) -> list[Publish]:
@@ -344,13 +259,11 @@ class Learner:
                 return self._take_part(one, one.secure.payload) if again else []
             return [] if one.said is None else [self._topic(one.said)]
         if opened.difference is not None:
-            if one is None or not _follows(one, opened):
+            if one is None or not one.precedes(opened):
                 return self._greet_again()
-            opened = replace(opened, down=opened.down._replace(model=_moved(one, opened)))
+            opened = replace(opened, down=opened.down._replace(model=one.moved(opened)))
         memory = self._recall(self.task, self.number, opened)
-        here = Address(self.task.seed, opened.step, np.array([self.number]))
-        window = rounds.open_window(method, opened.down._replace(address=here), memory, 1)
-        one = self._open = _Open(self.task, self.model, self.number, opened, window, memory)
+        one = self._open = OpenWindow.of(self.task, self.model, self.number, opened, memory)
         self._took_part |= not opened.final
         if opened.final or self._memory is None or self._memory.step != opened.step:
             return [] if opened.final else self._take_part(one)
@@ -359,7 +272,7 @@ class Learner:
         one.said = self._memory.said or None
         return [] if one.said is None else [self._topic(one.said)]
 
-    def _take_part(self, one: _Open, payload: bytes | None = None) -> list[Publish]:
+    def _take_part(self, one: OpenWindow, payload: bytes | None = None) -> list[Publish]:
         """Greet the cohort of this round, where updates are added up unread and it is this client's turn."""
         piece, step, clients = one.task.method.compress, one.opened.step, one.opened.clients
         if not one.task.secure or not isinstance(piece, Additive) or one.number >= clients:
@@ -371,7 +284,7 @@ class Learner:
         one.secure.payload = payload
         return [one.secure.hello()]
 
-    def _masked(self, one: _Open, body: bytes) -> list[Publish]:
+    def _masked(self, one: OpenWindow, body: bytes) -> list[Publish]:
         """The update under its masks, if it can be sent now."""
         self.sent += bool(body)
         return [self._publish(one.opened.step, body)] if body else []
@@ -419,17 +332,17 @@ class Learner:
             raise InputError("`client` must have received a task first, got none yet")
         return self.inputs
 
-    def _opened(self) -> _Open:
+    def _opened(self) -> OpenWindow:
         if self._open is None:
             raise InputError("`client` must have received a model first, got none yet")
         return self._open
 
-    def _advance(self, one: _Open) -> list[Publish]:
+    def _advance(self, one: OpenWindow) -> list[Publish]:
         """One step is done; at the end of the window send, or not."""
         one.taken += 1
         if one.taken < one.task.method.period:
             return []
-        body, lost, counted = self._close(one)
+        body, lost, counted = one.close(self.name)
         self._unreported += 1
         if one.task.secure:  # nothing leaves without masks
             self._memory = self._present(Memory(lost, counted, one.opened.step, b""))
@@ -445,54 +358,12 @@ class Learner:
             self._file.write(self._memory, self._owner(one.task))
         return said
 
-    def _close(self, one: _Open) -> tuple[bytes, Any, Any]:
-        """This round's messages, empty if the draw says no; its memories if they are lost, and if they count."""
-        method, down, step = one.task.method, one.down, one.opened.step
-        if one.number >= one.opened.clients:  # it joined after this round was opened
-            return b"", one.memory, one.memory
-        with np.errstate(all="ignore"):
-            decision = rounds.decide(method, one.window, down, one.memory, one.address, one.opened.clients)
-        if not all(np.isfinite(rows).all() for rows in decision.wanted.values()):
-            log.warning("client %s: its update is not finite, it sends none", self.name)
-            return b"", one.memory, one.memory
-        sends = bool(decision.sends[0])
-        address, messages, decoded = Address(one.task.seed, step, one.number), {}, {}
-        for name, rows in decision.wanted.items():
-            piece = method.compressor(name)
-            decoded[name] = np.zeros_like(rows)
-            if sends:
-                signal = None if piece.signal is None else float(down.scalars[piece.signal])
-                messages[name] = piece.encode(rows[0], address, signal)
-                decoded[name] = piece.decode(messages[name], rows.shape[-1], address, signal)[None]
-        if not sends and method.client.idle:
-            return b"", one.memory, one.memory
-        outcome = Outcome(decision.wanted, decoded, decision.sends)
-        lost = counted = rounds.settle(method, one.memory, one.window, outcome, down)
-        if sends and method.client.receipts:
-            nothing = outcome._replace(accepted=np.zeros(1, bool))
-            lost = rounds.settle(method, one.memory, one.window, nothing, down)
-        return write_body(messages, step) if sends else b"", lost, counted
-
-    def _judge(self, one: _Open, inputs: Inputs, asked: _Asked, label: npt.NDArray[Any]) -> tuple[Any, ...]:
-        """Count the prediction for a sample whose label is known now; returns the losses of its experts."""
-        _, error, losses = rounds.judge(one.model, asked.experts, asked.row, label)
+    def _count(self, inputs: Inputs, label: npt.NDArray[Any], error: float) -> None:
+        """Count the prediction for a sample whose label is known now."""
         naive = inputs.naive(label)
-        self._report = self._report.plus(float(error[0]), float(error[0]) if naive is None else naive)
-        inputs.learn(label, float(error[0]))
+        self._report = self._report.plus(error, error if naive is None else naive)
+        inputs.learn(label, error)
         self.samples += 1
-        return losses
-
-    def _answer(self, one: _Open, asked: _Asked) -> Prediction:
-        inputs = self._inputs()
-        value = np.asarray(one.model.predict_mixture(asked.experts, asked.row))[0].item()
-        if not inputs.labelled:
-            miss = float(inputs.past.misses[0])
-            reach = _NINE_OF_TEN * math.sqrt(miss) if miss >= 0 else math.nan
-            interval = None if math.isnan(reach) else (value - reach, value + reach)
-            return Prediction(value, None, interval, self.step)
-        chances = one.model.probabilities(asked.experts, asked.row)
-        named = None if chances is None else {inputs.name(k): p for k, p in enumerate(chances[0].tolist())}
-        return Prediction(inputs.name(value), named, None, self.step)
 
     def _publish(self, step: int, body: bytes, *, last: bool = False) -> Publish:
         report, every = Report(), 1 if self.task is None else self.task.report_every
@@ -509,10 +380,3 @@ class Learner:
     def features(self) -> tuple[str, ...]:
         """The names of a sample's numbers, as the task has them; none before it came."""
         return () if self.task is None or self.task.model is None else self.task.model.features
-
-
-_NINE_OF_TEN = 1.645  # deviations of a normal distribution
-
-
-def _key(sample: Any, readings: npt.NDArray[np.float32]) -> Any:
-    return readings.tobytes() if sample is None else sample

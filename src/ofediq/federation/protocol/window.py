@@ -1,0 +1,128 @@
+"""`OpenWindow`: the open round of a client, from the model that opened it to what it says at its end."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ofediq.codec import open_frame
+from ofediq.federation.protocol.messages import ModelMessage, write_body
+from ofediq.federation.protocol.secured import SecureMember
+from ofediq.federation.protocol.task import Task
+from ofediq.methods import round as rounds
+from ofediq.methods.client import Down, Outcome, Window
+from ofediq.models import Model
+from ofediq.models.base import Experts
+from ofediq.randomness import Address
+
+log = logging.getLogger("ofediq.federation")
+
+
+@dataclass
+class OpenWindow:
+    """The open round of a client.
+
+    Attributes:
+        task: what all agreed on.
+        model: that of the task.
+        number: the client's.
+        opened: the message that opened it.
+        window: the method's, a batch of one.
+        memory: as it was when the round opened.
+        taken: steps done.
+        said: what it sent; the same bytes again if the server asks again.
+        secure: where updates are added up unread, and it is due.
+    """
+
+    task: Task
+    model: Model
+    number: int
+    opened: ModelMessage
+    window: Window
+    memory: Any
+    taken: int = 0
+    said: bytes | None = None
+    secure: SecureMember | None = None
+
+    @classmethod
+    def of(cls, task: Task, model: Model, number: int, opened: ModelMessage, memory: Any) -> OpenWindow:
+        """The window that `opened` opens."""
+        here = Address(task.seed, opened.step, np.array([number]))
+        window = rounds.open_window(task.method, opened.down._replace(address=here), memory, 1)
+        return cls(task, model, number, opened, window, memory)
+
+    @property
+    def address(self) -> Address:
+        """Of its draws, for a batch of one."""
+        return Address(self.task.seed, self.opened.step, np.array([self.number]))
+
+    @property
+    def down(self) -> Down:
+        """What the broadcast told it, and who it is."""
+        return self.opened.down._replace(address=self.address)
+
+    @property
+    def experts(self) -> Experts:
+        """What it predicts with now."""
+        return self.task.method.client.experts(self.window, self.down, self.memory)
+
+    @property
+    def hungry(self) -> bool:
+        """Whether it still takes samples."""
+        return not self.opened.final and self.taken < self.task.method.period
+
+    def precedes(self, opened: ModelMessage) -> bool:
+        """Whether `opened` is the round right after this one, of the same server."""
+        before = opened.step - self.task.method.period
+        return (self.opened.epoch, self.opened.step, self.opened.final) == (opened.epoch, before, False)
+
+    def moved(self, opened: ModelMessage) -> npt.NDArray[np.float32]:
+        """The model of this round, moved by the difference in `opened`."""
+        task, step = self.task, self.opened.step
+        encoded, _ = open_frame(opened.difference or b"", range(step, step + 1))
+        copy = np.asarray(self.opened.down.model)
+        return task.method.broadcast.decode(encoded, True, copy, task.dim, task.seed, step)
+
+    def learn(self, row: npt.NDArray[np.float32], label: npt.NDArray[Any], losses: tuple[Any, ...]) -> None:
+        """One local step on what was made of a sample; `losses` are those of the experts that answered."""
+
+        def gradients(at: Any) -> npt.NDArray[np.float32]:
+            return np.asarray(self.model.client_gradients(at, row, label))
+
+        self.window = rounds.learn(
+            self.task.method, self.window, gradients, np.ones(1, bool), self.down, self.memory, losses
+        )
+
+    def close(self, name: str) -> tuple[bytes, Any, Any]:
+        """Messages of client `name`, none if the draw says no; its memories if they are lost, and if they count."""
+        method, down, step = self.task.method, self.down, self.opened.step
+        if self.number >= self.opened.clients:  # it joined after this round was opened
+            return b"", self.memory, self.memory
+        with np.errstate(all="ignore"):
+            decision = rounds.decide(
+                method, self.window, down, self.memory, self.address, self.opened.clients
+            )
+        if not all(np.isfinite(rows).all() for rows in decision.wanted.values()):
+            log.warning("client %s: its update is not finite, it sends none", name)
+            return b"", self.memory, self.memory
+        sends = bool(decision.sends[0])
+        address, messages, decoded = Address(self.task.seed, step, self.number), {}, {}
+        for part, rows in decision.wanted.items():
+            piece = method.compressor(part)
+            decoded[part] = np.zeros_like(rows)
+            if sends:
+                signal = None if piece.signal is None else float(down.scalars[piece.signal])
+                messages[part] = piece.encode(rows[0], address, signal)
+                decoded[part] = piece.decode(messages[part], rows.shape[-1], address, signal)[None]
+        if not sends and method.client.idle:
+            return b"", self.memory, self.memory
+        outcome = Outcome(decision.wanted, decoded, decision.sends)
+        lost = counted = rounds.settle(method, self.memory, self.window, outcome, down)
+        if sends and method.client.receipts:
+            nothing = outcome._replace(accepted=np.zeros(1, bool))
+            lost = rounds.settle(method, self.memory, self.window, nothing, down)
+        return write_body(messages, step) if sends else b"", lost, counted
