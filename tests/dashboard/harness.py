@@ -50,6 +50,16 @@ def a_round(step: int, **changes: Any) -> Round:
     return Round(**(plain | changes))
 
 
+def drifting(one: Monitor, first: int = 1) -> int:
+    """Two hundred rounds in the middle of which errors double; returns the step of the alarm."""
+    steps = range(first, first + 200)
+    rose = [
+        step for step in steps if one.record(a_round(step, error=3.0 + step % 3 + 4.0 * (step >= steps[100])))
+    ]
+    assert len(rose) == 1
+    return rose[0]
+
+
 class Answer(NamedTuple):
     """What a server said."""
 

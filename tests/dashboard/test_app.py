@@ -40,7 +40,8 @@ def test_metrics_have_prometheus_content_type(served: Page) -> None:
 
 
 def test_health_follows_the_problems(served: Page) -> None:
-    assert served.get("health").json == {"healthy": True, "state": "running", "step": 3, "problems": []}
+    well = {"healthy": True, "state": "running", "step": 3, "problems": []}
+    assert served.get("health").json == {**well, "drift_alarms": 0, "last_drift": None}
     served.call(lambda one: one.problem("broker", "The broker at 10.0.0.5 does not answer."))
     sick = served.get("health")
     assert (sick.status, sick.json["problems"]) == (503, ["The broker at 10.0.0.5 does not answer."])

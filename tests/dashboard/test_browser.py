@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from ofediq.federation.protocol.monitor import Monitor
-from tests.dashboard.harness import Page, a_round, monitor
+from tests.dashboard.harness import Page, a_round, drifting, monitor
 from tests.federation.mosquitto import free_port
 
 pytest.importorskip("playwright", reason="the browser tests need playwright")
@@ -212,6 +212,22 @@ def test_everything_has_a_name_for_screen_readers(served: Page, tab: Tab) -> Non
     tab.page.keyboard.press("Tab")
     assert tab.page.evaluate("document.activeElement.textContent") == "Skip to the numbers"
     assert tab.page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+def test_drift_is_marked_on_the_curve_and_said(served: Page, full: Tab) -> None:
+    full.page.goto(served.address)
+    full.until("#connection", "Live")
+    full.drawn()
+    assert not full.page.is_visible("#drift-key")
+    alarm = served.call(lambda one: drifting(one, 2))
+    full.page.wait_for_selector("#drift-key", state="visible")
+    full.page.wait_for_function(
+        "(step) => document.getElementById('score-chart').layout.shapes[0]?.x0 === step", arg=alarm
+    )
+    assert f"errors rose at step {alarm}" in full.text("#score-note")
+    assert f"Errors rose at step {alarm}." in full.page.text_content("#score-text")  # type: ignore[operator]  # it is there
+    assert served.get("health").json["last_drift"] == alarm
+    assert full.errors == []
 
 
 def test_a_regression_is_shown_by_its_error(tab: Tab) -> None:

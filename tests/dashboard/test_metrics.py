@@ -5,7 +5,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ofediq.dashboard.metrics import exposition
 from ofediq.federation.protocol.monitor import Monitor
-from tests.dashboard.harness import a_round, monitor
+from tests.dashboard.harness import a_round, drifting, monitor
 
 
 def values(one: Monitor) -> dict[tuple[str, ...], float]:
@@ -110,3 +110,16 @@ def test_sums_never_fall() -> None:
         counters = [key for key in now if key[0].endswith(("_total", "_sum", "_count"))]
         assert all(now[key] >= before.get(key, 0) for key in counters)
         before = now
+
+
+def test_drift_is_counted_and_outlives_the_server() -> None:
+    one = monitor()
+    assert ("ofediq_last_drift_step",) not in values(one)
+    alarm = drifting(one)
+    assert 100 < alarm < 130
+    again = monitor()
+    again.restore(one.export())
+    for each in (one, again):
+        found = values(each)
+        assert found[("ofediq_drift_alarms_total",)] == 1
+        assert found[("ofediq_last_drift_step",)] == alarm

@@ -66,6 +66,19 @@ def test_a_federation_that_diverges_goes_back_and_learns_with_smaller_steps(
     assert all(learner.task == one.task for learner in network.learners.values())
 
 
+def test_smaller_steps_outlive_the_server_unless_it_is_told_others() -> None:
+    network = Network(server(methods.fedogd(2.0)), stream())
+    network.start()
+    network.run()
+    before = network.coordinator
+    again = server(methods.fedogd(2.0), epoch=2, saved=network.saved)
+    assert again.method == before.method != methods.fedogd(2.0)
+    assert again.task == before.task
+    told = server(methods.fedogd(0.001), epoch=2, saved=network.saved)
+    assert told.method == methods.fedogd(0.001)
+    assert told.task.version == before.task.version + 1
+
+
 def test_what_learns_is_left_alone() -> None:
     one = server(methods.fedogd(0.01))
     network = Network(one, stream())

@@ -61,6 +61,12 @@ def _progress(monitor: Monitor, sums: Mapping[str, Any]) -> Iterator[Metric]:
     yield Gauge("ofediq_problems", "Things that are wrong now; /health names them.", len(monitor.problems))
     yield Counter("ofediq_rounds", "Rounds closed.", sums["rounds"])
     yield Counter("ofediq_rollbacks", "Times that the model diverged and went back.", monitor.rollbacks)
+    yield Counter("ofediq_drift_alarms", "Times that prediction errors had risen: drift.", monitor.alarms)
+    yield Gauge(
+        "ofediq_last_drift_step",
+        "Time step of the last of these alarms; absent before the first.",
+        monitor.drift[-1] if monitor.drift else None,
+    )
     yield Gauge("ofediq_round_limit", "Rounds to run; absent where there is no end.", monitor.round_limit)
     yield Gauge("ofediq_step", "Time step of the last round.", monitor.step)
     yield Summary("ofediq_round_seconds", "How long rounds were open.", int(sums["rounds"]), sums["seconds"])

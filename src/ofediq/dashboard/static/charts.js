@@ -31,12 +31,12 @@ function drawScore(state, history, look) {
     line(steps, naive, naive.map((y) => `${text(y)} by the last value`), { color: look.fedogd, width: 1.5 }),
     line(steps, running, running.map((y) => `${text(y)} since the start`), { color: look.soft, width: 1.5, dash: "dash" }),
     line(steps, moving, moving.map((y) => `${text(y)} of the last ${format.count(window)}`), { color: look.ours, width: 2.5 }),
-  ], isAccuracy ? accuracyAxis(moving, running, naive) : errorAxis(moving, running, naive), look);
+  ], isAccuracy ? accuracyAxis(moving, running, naive) : errorAxis(moving, running, naive), look, marks(state.drift, look));
   document.getElementById("score-key").textContent = `last ${format.count(window)} predictions`;
   const best = moving.filter((value) => value != null);
   describe("score-text", steps, () =>
     `${name} over the last ${format.count(window)} predictions: ${text(best[0])} at first, ${text(last(best))} at step ` +
-    `${format.count(last(steps))}; ${text(last(running))} over all of them; ${text(last(naive))} by the last value.`);
+    `${format.count(last(steps))}; ${text(last(running))} over all of them; ${text(last(naive))} by the last value.${rises(state.drift)}`);
 }
 
 function drawBits(history, look) {
@@ -81,7 +81,17 @@ function bars({ x, y }, label, color) {
   return { type: "bar", x, y, text: y.map(label), textposition: "none", marker: { color, line: { width: 0 } }, hovertemplate: HOVER };
 }
 
-function plot(id, traces, yaxis, look) {
+// Upright lines where errors had risen.
+function marks(steps, look) {
+  const pen = { color: look.missed, width: 1.5, dash: "dot" };
+  return steps.map((step) => ({ type: "line", x0: step, x1: step, yref: "paper", y0: 0, y1: 1, line: pen }));
+}
+
+function rises(steps) {
+  return steps.length ? ` Errors rose at step ${steps.slice(-5).map(format.count).join(", ")}.` : "";
+}
+
+function plot(id, traces, yaxis, look, shapes = []) {
   const axis = { color: look.soft, gridcolor: look.grid, linecolor: look.line, zeroline: false, fixedrange: true, automargin: true };
   const layout = {
     margin: { l: 48, r: 8, t: 12, b: 36 },
@@ -89,6 +99,7 @@ function plot(id, traces, yaxis, look) {
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: look.font, size: 12, color: look.soft },
     hoverlabel: { bgcolor: look.card, bordercolor: look.line, font: { family: look.font, size: 12, color: look.text } },
+    shapes,
     showlegend: false,
     barmode: "stack",
     bargap: 0.25,

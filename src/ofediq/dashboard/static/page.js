@@ -120,7 +120,9 @@ function showNumbers(totals) {
   const window = windowFor(history);
   put("score", text(last(movingMean(history, "error", window))));
   const skill = totals.skill == null ? "" : `; skill ${format.signed(totals.skill)} against the last value`;
-  put("score-note", `last ${format.count(window)} predictions; ${text(totals.error)} since the start${skill}`);
+  const rose = state.drift.length ? `; errors rose at step ${format.count(last(state.drift))}` : "";
+  document.getElementById("drift-key").hidden = !state.drift.length;
+  put("score-note", `last ${format.count(window)} predictions; ${text(totals.error)} since the start${skill}${rose}`);
 
   const present = [...state.clients.values()].filter((client) => client.present).length;
   put("present", `${format.count(present)} of ${format.count(state.clients.size)}`);

@@ -404,14 +404,10 @@ class Coordinator:
         self.members.missed(awaited - one.heard)
         self._round = None
         self._allowance.closed()
-        reports, present, bits = (
-            self._reports,
-            len(self.members.present),
-            (float(totals.bits), down_bits + one.catching_up),
-        )
-        self.monitor.record(
-            closed_round(self.method, self.task.dim, one, reports, present, bits, now - one.since)
-        )
+        bits, present = (float(totals.bits), down_bits + one.catching_up), len(self.members.present)
+        record = closed_round(self.method, self.task.dim, one, self._reports, present, bits, now - one.since)
+        if self.monitor.record(record):
+            log.warning("server: prediction errors have risen by step %d: the data drift", self.step)
         changed = self.keeper.judge(self._reports, self.monitor, len(self.members))
         self._reports.clear()
         self._strays.clear()

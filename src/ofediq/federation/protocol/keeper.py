@@ -64,6 +64,7 @@ class Keeper:
             initial = np.asarray(built.initial(self.seed))
         self.state = first_state(method, np.asarray(initial), clients)
         self.step = 0
+        self._shrunk = 0  # times that its steps were made smaller than it was told
         self._counted: tuple[int, ...] = ()  # whose updates counted in the last closed round
         self.broadcasts = Broadcasting(method, self.seed)
         self._watch = self._watching()
@@ -138,13 +139,19 @@ class Keeper:
         log.error("server: %s", sentence)
         monitor.problem("divergence", sentence)
         monitor.rollbacks += 1
-        self.method = smaller(self.method)
+        self._shrink(1)
+        self.task = replace(self.task, version=self.task.version + 1)
         self.state = restarted(self.method, good, self.state, clients)
-        self.broadcasts = Broadcasting(self.method, self.seed)
-        old = self.task
-        task = Task.of(self.method, self.model, self.seed, old.passes, old.report_every)
-        self.task = replace(task, version=old.version + 1, secure=old.secure)
         return True
+
+    def _shrink(self, times: int) -> None:
+        """A quarter of the step size, so many times; all clients must follow."""
+        for _ in range(times):
+            self.method = smaller(self.method)
+        old, self._shrunk = self.task, self._shrunk + times
+        task = Task.of(self.method, self.model, self.seed, old.passes, old.report_every)
+        self.task = replace(task, version=old.version, secure=old.secure)
+        self.broadcasts = Broadcasting(self.method, self.seed)
 
     def saved(
         self, numbers: Mapping[str, int], guard: Mapping[str, Any], record: Mapping[str, Any]
@@ -165,20 +172,34 @@ class Keeper:
             "federation": self.federation,
             "task": json.loads(self.task.encode()),
             "server": self.method.describe()["server"],
+            "shrunk": self._shrunk,
         }
 
+    def _changed(self, saved: ServerState) -> list[str]:
+        """What is not as it was when `saved` was written."""
+        before, mine = {"shrunk": 0, **saved.identity}, self._identity()
+        mine["task"]["version"] = before["task"]["version"]
+        return differences(before, mine)
+
     def resume(self, saved: ServerState) -> None:
-        """Continue; the model stays when method, step size, budget or clients are others than they were."""
+        """Continue; the model stays when method, step size, budget or clients are others than they were.
+
+        Steps that were made smaller after a divergence stay so, unless something else is changed.
+        """
         before, mine = dict(saved.identity), self._identity()
         fixed = [
             {"federation": one["federation"], "model": one["task"]["model"], "dim": one["task"]["dim"]}
             for one in (before, mine)
         ]
         ServerState.require_same(replace(saved, identity=fixed[0]), fixed[1])
-        version = int(before["task"]["version"])
-        mine["task"]["version"] = version
-        changed = differences(before, mine)
-        self.task = replace(self.task, version=version + bool(changed))
+        told = self.method, self.task
+        self._shrink(int(before.get("shrunk", 0)))
+        changed = self._changed(saved)
+        if changed:
+            (self.method, self.task), self._shrunk = told, 0
+            self.broadcasts = Broadcasting(self.method, self.seed)
+            changed = self._changed(saved)
+        self.task = replace(self.task, version=int(before["task"]["version"]) + bool(changed))
         if changed:
             log.info(
                 "server: task version %d keeps the model: %s", self.task.version, "; ".join(changed)[:600]

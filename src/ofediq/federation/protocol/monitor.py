@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from ofediq.drift import DriftTest
 from ofediq.federation import clock
 from ofediq.federation.protocol.reports import Report
 
@@ -19,6 +20,9 @@ State = Literal["waiting", "running", "finished"]
 
 HISTORY = 2000
 """Rounds kept for the curves. When there are more, every other one is dropped and the spacing doubles."""
+
+MARKS = 100
+"""Of more alarms the first are forgotten, though not their number."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +186,9 @@ class Monitor:
         self.problems: dict[str, str] = {}
         self.rejected: Counter[str] = Counter()
         self.rollbacks = 0  # to an earlier model
+        self.alarms = 0  # times that errors had risen
+        self.drift: list[int] = []  # steps of these alarms
+        self._drift_test = DriftTest()  # a server that is started again learns anew what errors are usual
         self.socket = {"in": 0, "out": 0}
         self.version = 0
         self.last: Round | None = None
@@ -201,8 +208,8 @@ class Monitor:
             self._rows[name].rejected += 1
         self.touch()
 
-    def record(self, one: Round) -> None:
-        """A round closed."""
+    def record(self, one: Round) -> bool:
+        """A round closed; whether errors have risen by now, by `ofediq.drift`."""
         totals = self._totals
         totals.rounds += 1
         totals.updates += one.senders
@@ -212,7 +219,12 @@ class Monitor:
         self.last = one
         self.step = one.step
         self._curve.add(one, totals)
+        rose = one.samples > 0 and self._drift_test.add(one.error / one.samples)
+        if rose:
+            self.alarms += 1
+            self.drift = [*self.drift[1 - MARKS :], one.step]
         self.touch()
+        return rose
 
     def predicted(self, report: Report) -> None:
         """Predictions that were reported after the last round."""
@@ -234,6 +246,8 @@ class Monitor:
             "totals": asdict(self._totals),
             "rejected": dict(self.rejected),
             "rollbacks": self.rollbacks,
+            "alarms": self.alarms,
+            "drift": self.drift,
             "clients": [asdict(row) for row in self.rows()],
             "spacing": self._curve.spacing,
             "points": self._curve.points,
@@ -244,6 +258,7 @@ class Monitor:
         self._totals = _Totals(**record["totals"])
         self.rejected = Counter(record["rejected"])
         self.rollbacks = int(record["rollbacks"])
+        self.alarms, self.drift = int(record.get("alarms", 0)), list(record.get("drift", ()))
         self._rows = {row["name"]: ClientRow(**{**row, "present": False}) for row in record["clients"]}
         self._curve = _Curve(record["spacing"], list(record["points"]))
         self.step = int(self._curve.points[-1]["step"]) if self._curve.points else 0
@@ -276,6 +291,7 @@ class Monitor:
         sums["ccr"] = 1 - sums["bits_wire"] / fedogd if fedogd else None
         sums["rejected"] = dict(self.rejected)
         sums["rollbacks"] = self.rollbacks
+        sums["drift_alarms"] = self.alarms
         sums["clipped"] = sum(row.clipped for row in self._rows.values())
         sums["bytes_socket"] = dict(self.socket)
         return sums
@@ -300,5 +316,6 @@ class Monitor:
             "clients": [dict(vars(row)) for row in self.rows()],
             "history": self._curve.points,
             "spacing": self._curve.spacing,
+            "drift": self.drift,
             "problems": list(self.problems.values()),
         }
