@@ -52,12 +52,10 @@ def a_round(step: int, **changes: Any) -> Round:
 
 def drifting(one: Monitor, first: int = 1) -> int:
     """Two hundred rounds in the middle of which errors double; returns the step of the alarm."""
-    steps = range(first, first + 200)
-    rose = [
-        step for step in steps if one.record(a_round(step, error=3.0 + step % 3 + 4.0 * (step >= steps[100])))
-    ]
-    assert len(rose) == 1
-    return rose[0]
+    for step in range(first, first + 200):
+        one.record(a_round(step, error=3.0 + step % 3 + 4.0 * (step >= first + 100)))
+    (alarm,) = one.drift
+    return alarm
 
 
 class Answer(NamedTuple):

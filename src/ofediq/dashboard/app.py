@@ -100,8 +100,14 @@ class _Views:
         # Sentences may name paths and hosts; who has no token gets to know what kind of thing is wrong.
         tell = self._key is None or self._key.known(request)
         problems = [sentence if tell else kind for kind, sentence in monitor.problems.items()]
-        status = {"healthy": not problems, "state": monitor.state, "step": monitor.step, "problems": problems}
-        status |= {"drift_alarms": monitor.alarms, "last_drift": monitor.drift[-1] if monitor.drift else None}
+        status = {
+            "healthy": not problems,
+            "state": monitor.state,
+            "step": monitor.step,
+            "problems": problems,
+            "drift_alarms": monitor.alarms,
+            "last_drift": monitor.drift[-1] if monitor.drift else None,
+        }
         return _json(status, 503 if problems else 200)
 
     async def plan(self, request: Request) -> Response:

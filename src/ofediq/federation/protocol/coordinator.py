@@ -406,7 +406,9 @@ class Coordinator:
         self._allowance.closed()
         bits, present = (float(totals.bits), down_bits + one.catching_up), len(self.members.present)
         record = closed_round(self.method, self.task.dim, one, self._reports, present, bits, now - one.since)
-        if self.monitor.record(record):
+        alarms = self.monitor.alarms
+        self.monitor.record(record)
+        if self.monitor.alarms > alarms:
             log.warning("server: prediction errors have risen by step %d: the data drift", self.step)
         changed = self.keeper.judge(self._reports, self.monitor, len(self.members))
         self._reports.clear()

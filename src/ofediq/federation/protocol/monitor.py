@@ -208,8 +208,8 @@ class Monitor:
             self._rows[name].rejected += 1
         self.touch()
 
-    def record(self, one: Round) -> bool:
-        """A round closed; whether errors have risen by now, by `ofediq.drift`."""
+    def record(self, one: Round) -> None:
+        """A round closed; `alarms` counts those after which errors have risen, by `ofediq.drift`."""
         totals = self._totals
         totals.rounds += 1
         totals.updates += one.senders
@@ -219,12 +219,10 @@ class Monitor:
         self.last = one
         self.step = one.step
         self._curve.add(one, totals)
-        rose = one.samples > 0 and self._drift_test.add(one.error / one.samples)
-        if rose:
+        if one.samples > 0 and self._drift_test.add(one.error / one.samples):
             self.alarms += 1
             self.drift = [*self.drift[1 - MARKS :], one.step]
         self.touch()
-        return rose
 
     def predicted(self, report: Report) -> None:
         """Predictions that were reported after the last round."""
