@@ -185,13 +185,14 @@ def _score(result: Result) -> float:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print a row as soon as it is there, and the table at the end."""
     rows: list[list[object]] = [
         ["data", "D", "K", "T", "budget", "spent", "in a step", "OFedGrid", "OFedIQ", "spent", "range", ""]
     ]
     for case in CASES:
         try:
             rows.append(run(case))
+            print(*rows[-1], sep=" | ", flush=True)
         except DataError as error:
             print(f"{case.data}: left out, {error}")
     print(table(rows))
