@@ -34,6 +34,24 @@ def test_up_runs_a_whole_federation(tmp_path: Path) -> None:
     assert (tmp_path / "state.npz").exists()
 
 
+def test_up_with_an_own_file_names_clients_and_labels_after_it(tmp_path: Path) -> None:
+    file = tmp_path / "plant.csv"
+    rows = [
+        f"2024-01-01T{hour:02}:00,{sensor},{hour % 5},{'hot' if hour % 5 > 2 else 'ok'}"
+        for hour in range(20)
+        for sensor in ("boiler", "shed")
+    ]
+    file.write_text("\n".join(["time,sensor,reading,state", *rows]))
+    chosen = ["--data", str(file), "--target", "state", "--client-column", "sensor"]
+    done = ofediq("up", *chosen, "--no-page", "--out", str(tmp_path / "up"), "--json")
+    assert done.returncode == 0, done.stderr
+    assert "Assumed: the order in time is time" in done.stderr
+    record = json.loads(done.stdout)
+    assert (record["task"], record["totals"]["rounds"]) == ("classification", 20)
+    assert record["totals"]["samples"] == len(rows)  # no label was refused
+    assert {one.name for one in (tmp_path / "up" / "clients").glob("*.toml")} == {"boiler.toml", "shed.toml"}
+
+
 def test_up_that_is_stopped_says_so_and_continues(tmp_path: Path) -> None:
     arguments = ["up", "--clients", "2", "--rounds", "200", "--no-page", "--out", str(tmp_path), "--json"]
     slow = [sys.executable, "-m", "ofediq", *arguments, "--interval", "0.5"]
@@ -60,6 +78,7 @@ def test_up_that_is_stopped_says_so_and_continues(tmp_path: Path) -> None:
     [
         (["up", "--clients", "0"], "`clients` must be an integer from 1 to 500"),
         (["up", "--clients", "3", "--budget", "2"], "`budget` must lie in (0, 1]"),
+        (["up", "--data", "plant.csv"], "`target` must name the column"),
         (["up", "--dataset", "cats"], "`dataset` must be one of"),
         (
             ["up", "--method", "ogd", "--clients", "2", "--rounds", "2"],

@@ -35,15 +35,28 @@ from ofediq.federation.network.broker import Broker
 from ofediq.federation.protocol.rules import Rules
 from ofediq.settings import limited
 
+_MOST_CLIENTS = 500  # processes on one machine
+_TOUR = {"dataset": "digits", "clients": 20, "steps": 200, "budget": 0.1, "step_size": 0.1}
+
 
 @options(
     Config,
-    clients=Variant(20, "Client processes to start.", kind=Annotated[int, limited(1, 500)]),
-    dataset=Variant("digits", "What they learn; `ofediq data` lists them."),
-    steps=Variant(200, "Rounds to run.", "rounds"),
-    methods=Variant(("ofediq",), "What runs; `ofediq methods` lists them.", "method"),
-    budget=Variant(0.1),
-    step_size=Variant(0.1),
+    dataset=Variant(help="What they learn; `ofediq data` lists them.", shown="digits"),
+    data=Variant(help="Your own file instead, with nothing to tune; needs --target."),
+    target=Variant(),
+    client_column=Variant(),
+    time_column=Variant(),
+    options=Variant(),
+    clients=Variant(
+        help="Client processes to start.",
+        shown="20; those of the file, or 10 stretches of it",
+        kind=Annotated[int, limited(1, _MOST_CLIENTS)],
+    ),
+    steps=Variant(help="Rounds to run.", name="rounds", shown="200; one pass of a file"),
+    methods=Variant(help="What runs; `ofediq methods` lists them.", name="method", shown="ofediq"),
+    budget=Variant(shown="0.1; for a file as in `ofediq run`"),
+    baseline=Variant(),
+    step_size=Variant(shown="0.1; none for a file"),
     model=Variant(),
     seed=Variant(help="Seed of the stream and of all draws."),
 )
@@ -86,9 +99,12 @@ def up(
 
     Every client is a process of its own that replays its part of the
     dataset over MQTT. Watch it on the page whose address is printed.
+    With --data they read your own file row by row: clients by a column of
+    it, or stretches of it; each makes its features itself.
 
     Examples:
       ofediq up
+      ofediq up --data plant.csv --target state --client-column sensor
       ofediq up --clients 5 --rounds 50 --method fedogd --json
       ofediq up --interval 0.5 --rounds 600 --stay
     """
@@ -96,7 +112,8 @@ def up(
     from ofediq.federation.network.logs import set_up
 
     set_up(log_format.value, "warning")
-    choices = Config(**given)
+    usual = _TOUR if "data" not in given else {}
+    choices = Config(**{**usual, "methods": ("ofediq",), **given})
     require(len(choices.methods) == 1, "method", "must be one method", ",".join(choices.methods))
     broker = Broker(**link, insecure=True) if link else None
     shown = PageChoice(**page, enabled=not no_page)
@@ -140,24 +157,27 @@ async def _up(
     choices: Any, broker: Any, page: Any, folder: Path, interval: float, stay: bool, browse: bool
 ) -> dict[str, Any]:
     from ofediq.experiment import Experiment
-    from ofediq.federation.local.fleet import Fleet, client_names, record
+    from ofediq.federation.local.fleet import Fleet, names_of, record
     from ofediq.federation.network.server import Server
-    from ofediq.federation.protocol.task import ModelSpec
     from ofediq.federation.setup import coordinate
 
     experiment = Experiment.set_up(choices)
-    stream, method = experiment.deal(choices.seed), next(iter(experiment.methods.values()))
-    spec = ModelSpec(choices.model, stream.x.shape[1:], stream.task, stream.classes, choices.hidden)
+    stream, method, spec = experiment.readings, next(iter(experiment.methods.values())), experiment.spec
+    assert stream is not None and spec is not None  # `set_up` made them
+    limit = f"must be at most {_MOST_CLIENTS} processes: --clients, or another --client-column"
+    require(stream.clients <= _MOST_CLIENTS, "clients", limit, stream.clients)
     rules = Rules(
         pace="interval" if interval else "asap",
         interval=interval or 1.0,
         deadline=max(interval, 10.0),
         start_clients=stream.clients,
         rounds=max(1, stream.steps // method.period),
-        roster=client_names(stream.clients),
+        roster=names_of(stream),
         open=False,
     )
-    coordinator = coordinate("tour", method, spec, rules, choices.seed, folder, budget=choices.budget)
+    coordinator = coordinate(
+        "tour", method, spec, rules, choices.seed, folder, budget=experiment.config.budget
+    )
     with Reporter() as reporter:
         for note in experiment.notes:
             reporter.note(note)

@@ -21,11 +21,13 @@ class Prepared(NamedTuple):
         stream: with features as samples, where there is a pipeline.
         pipeline: what every client does; None for images and data without a time order.
         assumed: what nobody said, a phrase each.
+        readings: the stream before features are made of it, as live clients read it.
     """
 
     stream: Stream
     pipeline: Pipeline | None
     assumed: tuple[str, ...]
+    readings: Stream
 
 
 def prepare(config: Config, options: dict[str, Any]) -> Prepared:
@@ -49,7 +51,7 @@ def prepare(config: Config, options: dict[str, Any]) -> Prepared:
     if config.steps is None:
         assumed.append(f"one pass of {stream.steps:,} steps (--steps)")
     if dataset.x.ndim != 2 or not ordered:
-        return Prepared(stream, None, tuple(assumed))
+        return Prepared(stream, None, tuple(assumed), stream)
     baseline, season = checked_baseline(config.baseline or "auto")
     pipeline = suggest(dataset, baseline, season)
     if config.baseline is None:
@@ -58,7 +60,7 @@ def prepare(config: Config, options: dict[str, Any]) -> Prepared:
             + (f" and the value {pipeline.target.season} rows ago" if pipeline.target.season else "")
             + " (--baseline)"
         )
-    return Prepared(featurize(stream, pipeline), pipeline, tuple(assumed))
+    return Prepared(featurize(stream, pipeline), pipeline, tuple(assumed), stream)
 
 
 def model_for(config: Config, stream: Stream, pipeline: Pipeline | None) -> Model:

@@ -49,6 +49,7 @@ class Experiment:
         notes: what a user should know before reading the result, a sentence each.
         spec: the model as its file describes it.
         initial: where the model starts, if not at its own start.
+        readings: the first seed's stream before clients make features of it.
         origin: makes it again, in another process; None if nobody can.
     """
 
@@ -60,6 +61,7 @@ class Experiment:
     origin: Callable[[], Experiment] | None = None
     spec: ModelSpec | None = None
     initial: npt.NDArray[np.float32] | None = None
+    readings: Stream | None = None
 
     @classmethod
     def set_up(cls, config: Config) -> Experiment:
@@ -125,7 +127,8 @@ class Experiment:
         notes += [note for one in methods.values() for note in _concerns(one, budget, model, stream)]
         spec = _spec(config, stream, None if prepared is None else prepared.pipeline)
         initial = None if config.start_from is None else start_from(config.start_from, model, spec)
-        return cls(config, deal, model, methods, tuple(notes), origin, spec, initial)
+        readings = stream if prepared is None else prepared.readings
+        return cls(config, deal, model, methods, tuple(notes), origin, spec, initial, readings)
 
 
 def _spec(config: Config, stream: Stream, pipeline: Pipeline | None) -> ModelSpec:

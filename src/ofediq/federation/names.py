@@ -40,5 +40,10 @@ def require_name(argument: str, value: object) -> str:
     ofediq.errors.InputError: `client` must have 1 to 64 letters, digits or ._- and start with a letter or digit,
     got 'shed/+'
     """
-    require(isinstance(value, str) and _NAME.fullmatch(value) is not None, argument, f"must {_RULE}", value)
+    require(is_name(value), argument, f"must {_RULE}", value)
     return str(value)
+
+
+def is_name(value: object) -> bool:
+    """Whether `require_name` takes it."""
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None

@@ -11,6 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import numpy as np
+
+from ofediq.federation.names import is_name
 from ofediq.federation.network.broker import Broker
 from ofediq.federation.network.sources import write_replay
 from ofediq.streams import Stream
@@ -26,13 +29,22 @@ def client_names(clients: int) -> tuple[str, ...]:
     return tuple(f"c{k:0{width}d}" for k in range(clients))
 
 
+def names_of(stream: Stream) -> tuple[str, ...]:
+    """The names of a stream's clients: those of its file where they are safe, else c00, c01, ..."""
+    names = stream.dataset.client_names
+    own = len(set(names)) == len(names) == stream.clients and all(map(is_name, names))
+    return names if own else client_names(stream.clients)
+
+
 def record(stream: Stream, folder: Path, federation: str, broker: Broker) -> list[Path]:
     """Write each client's part of `stream` and its configuration into `folder`; returns the configurations."""
     folder.mkdir(parents=True, exist_ok=True)
-    configs = []
-    for k, name in enumerate(client_names(stream.clients)):
+    data, configs = stream.dataset, []
+    targets = np.asarray(data.label_names)[data.y] if data.label_names else data.y  # as the task calls them
+    for k, name in enumerate(names_of(stream)):
         rows, present = stream.order[:, k], stream.present[:, k]
-        write_replay(folder / f"{name}.npz", stream.x[rows], stream.y[rows], present)
+        time = None if data.time is None else data.time[rows]
+        write_replay(folder / f"{name}.npz", data.x[rows], targets[rows], present, time)
         config = folder / f"{name}.toml"
         config.write_text(
             f"name = {json.dumps(name)}\nfederation = {json.dumps(federation)}\n\n"
