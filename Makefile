@@ -10,7 +10,7 @@ endif
 BENCH ?= peers
 SANITIZED = any_stack or quantizer or bad_arguments or other_shapes or other_sizes or (equals_jax and cnn)
 
-.PHONY: help setup run test check format bench sanitize device docs clean
+.PHONY: help setup run test check format bench sanitize device flower docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -59,6 +59,10 @@ sanitize: .venv/.dev ## the kernels under gcc's address and undefined-behaviour 
 
 device: .venv/.dev ## what the C client takes on a Cortex-M4; needs arm-none-eabi-gcc and qemu-system-arm
 	$(BIN)/python -m benchmarks device
+
+flower: .venv/.dev ## the tests inside Flower's simulation, in an environment of its own in .bench/
+	$(BIN)/python -c 'from benchmarks.peers.environments import environment; environment("ofediq-flower")'
+	$(BIN)/python -m pytest -q tests/flower
 
 docs: .venv/.dev ## the documentation site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet

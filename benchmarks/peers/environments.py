@@ -18,6 +18,14 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
     "fedjax": ("fedjax", "jax<0.6"),  # FedJAX calls jax.tree_map, which later versions of JAX no longer have
     "pfl": (TORCH, "pfl"),
     "hivemind": (TORCH, "hivemind", "numpy<2.4"),  # it converts arrays of one element to numbers
+    "ofediq-flower": (
+        "flwr[simulation]",
+        "numpy",
+        "constriction",
+        "msgspec",
+        "typer",
+        "rich",
+    ),  # ours, from src
 }
 SHOWN = ("torch", "numpy", "flwr", "ray", "fedjax", "jax", "jaxlib", "pfl", "hivemind")
 LIMIT = 1200.0  # seconds for one package
@@ -46,15 +54,25 @@ class Environment:
 
 def environment(name: str, home: Path = HOME) -> Environment:
     """The environment called `name`, made if it is not there or was made for other requirements."""
-    folder, wanted = home / name, "\n".join(REQUIREMENTS[name])
-    made, python = folder / ".made", folder / "bin" / "python"
-    if not made.exists() or made.read_text() != wanted:
+    folder = home / name
+    if made(name, home) is None:
         print(f"installing {', '.join(REQUIREMENTS[name])} into {folder.name}", flush=True)
         _run([sys.executable, "-m", "venv", str(folder)])
         for requirement in REQUIREMENTS[name]:
-            _run([str(python), "-m", "pip", "install", "--disable-pip-version-check", requirement])
-        made.write_text(wanted)
-    return Environment(python)
+            _run([str(_python(folder)), "-m", "pip", "install", "--disable-pip-version-check", requirement])
+        (folder / ".made").write_text("\n".join(REQUIREMENTS[name]))
+    return Environment(_python(folder))
+
+
+def made(name: str, home: Path = HOME) -> Path | None:
+    """The Python of an environment that is there already, else None."""
+    mark = home / name / ".made"
+    done = mark.exists() and mark.read_text() == "\n".join(REQUIREMENTS[name])
+    return _python(home / name) if done else None
+
+
+def _python(folder: Path) -> Path:
+    return folder / "bin" / "python"
 
 
 def _run(command: list[str]) -> None:

@@ -6,7 +6,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import Files
 
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Start": ("index.md", "concepts.md", "data.md", "own-data.md", "estimators.md", "models.md"),
+    "Start": ("index.md", "concepts.md", "data.md", "own-data.md", "estimators.md", "flower.md", "models.md"),
     "Methods": (
         "methods.md",
         "zoo.md",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
-def attach(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+def attach(package: str, homes: Mapping[str, str], extra_name: str = "sim") -> Callable[[str], Any]:
     """The `__getattr__` of `package`: imports the module of a name when it is first asked for.
 
     A name whose extra is not installed says which one to install.
@@ -15,6 +15,7 @@ def attach(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     Args:
         package: the package's own `__name__`.
         homes: for each public name its module, below the package; a module that is public comes from itself.
+        extra_name: the extra that brings what is missing.
 
     >>> attach("ofediq", {"require": "errors"})("require").__name__
     'require'
@@ -30,7 +31,7 @@ def attach(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
                 raise
             from ofediq.errors import extra
 
-            extra(error.name, "sim")  # says what to install
+            extra(error.name, extra_name)  # says what to install
             raise
         return module if homes[name] == name else getattr(module, name)
 
