@@ -51,6 +51,11 @@ METHODS = {
     "measurements": methods.make("fedvqcs(rate=0.5)", step_size=0.1),
     "lazy": methods.make("lasg(period=2)", step_size=0.05),
     "own models": methods.make("fedomd_local(period=4)", step_size=0.1),
+    "drawn coordinates": methods.make("eden(bits=0.2, rate=0.5)", step_size=0.1),
+    "sampled by norms": methods.make(f"ocs(bits_per_step=20000, steps={STEPS}, codec=eden)", step_size=0.1),
+    "whole numbers": methods.make("intsgd()", step_size=0.1),
+    "the largest both ways": methods.make("ftrl_ef(keep=40, rate=0.5)", step_size=0.1),
+    "scalars both ways": methods.make("seeds_scalars(keep=60, rate=0.5)", step_size=0.1),
     "coin": methods.with_server(methods.ofedavg(0.3), methods.coin()),
 }
 

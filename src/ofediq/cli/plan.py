@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ofediq.cli.options import Given, Variant, options
-from ofediq.errors import DataError, InputError, require
+from ofediq.errors import DataError, InputError, extra, require
 from ofediq.experiment.config import Config
 
 if TYPE_CHECKING:
     from ofediq.theory import Plan, RateModel
+
+
+_SAMPLE_OPTIONS = {"target", "client_column", "time_column", "options", "model", "hidden"}
 
 
 class PlanMethod(StrEnum):
@@ -40,11 +43,23 @@ class Assumption(StrEnum):
     ),
     bytes_per_hour=Variant(),
     step_seconds=Variant(),
-    clients=Variant(shown="1000, or the number of capacities"),
+    clients=Variant(shown="1000, or the number of capacities, or those of the sample"),
+    data=Variant(
+        name="sample", help="With bytes per hour: your own file, on which methods are tried for a while."
+    ),
+    target=Variant(),
+    client_column=Variant(),
+    time_column=Variant(),
+    options=Variant(),
+    model=Variant(),
+    hidden=Variant(),
 )
 def plan(
     given: Given,
-    dim: Annotated[int, typer.Option(help="Number of model parameters.")],
+    dim: Annotated[
+        int | None,
+        typer.Option(help="Number of model parameters.", show_default="those of the sample's model"),
+    ] = None,
     method: Annotated[
         PlanMethod,
         typer.Option(
@@ -85,12 +100,20 @@ def plan(
       ofediq plan --budget 0.05 --dim 5889 --capacities uplinks.csv --json
       ofediq plan --budget 0.01 --dim 34826 --method measured --updates u.npy
       ofediq plan --bytes-per-hour 20000 --step-seconds 60 --dim 34826
+      ofediq plan --bytes-per-hour 20000 --sample plant.csv --target load
     """
     from ofediq.theory import plan as make_plan
 
     contract, seconds = given.pop("bytes_per_hour", None), given.pop("step_seconds", 60.0)
     if (contract is None) == ("budget" not in given):
         raise InputError("`budget` or `bytes_per_hour` must be given, one of them")
+    if "data" in given:
+        _pilot(contract, seconds, dim, given, as_json)
+        return
+    for name in _SAMPLE_OPTIONS & given.keys():
+        raise InputError(f"`{name}` needs `sample`, a file")
+    if dim is None:
+        raise InputError("`dim` must be given, or `sample`, a file whose model has one")
     if contract is not None:
         _plan_bytes(contract * seconds / 3600, dim, given.get("clients", 1000), as_json)
         return
@@ -103,47 +126,75 @@ def plan(
         _show(result)
 
 
+def _pilot(
+    contract: float | None, seconds: float, dim: int | None, given: dict[str, Any], as_json: bool
+) -> None:
+    """Try what fits on the user's data."""
+    if contract is None:
+        raise InputError("`sample` needs `bytes_per_hour`, a contract to plan for")
+    extra("jax", "sim")
+    from ofediq.experiment.pilot import pilot
+
+    fleet = given.pop("clients", None)
+    own = given.get("client_column") is not None
+    config = Config(**given, clients=None if own else fleet, regret=False)
+    named = ("data", "target", "client_column", "time_column", "model")
+    source = "".join(f" --{name.replace('_', '-')} {given[name]}" for name in named if name in given)
+    found = pilot(config, contract * seconds / 3600, dim=dim, clients=fleet)
+    _show_contract(found, as_json, source)
+
+
 def _plan_bytes(allowed: float, dim: int, clients: int, as_json: bool) -> None:
     """OFedDuplex for a contract of `allowed` bytes per client and step, in both directions."""
-    from ofediq.cli import render
+    from ofediq.experiment.pilot import contract
     from ofediq.methods import at_budget
-    from ofediq.methods.connection import Connection, fedogd_bytes
+    from ofediq.methods.connection import fedogd_bytes
 
     full = fedogd_bytes(dim)
     if allowed >= full:
         raise InputError(
             f"`bytes_per_hour` allow {allowed:,.0f} bytes per step; FedOGD needs {full:,.0f}: use it"
         )
-    method: Any = at_budget("ofedduplex", allowed / full, dim, clients)
-    down = (Connection().broadcast_bytes(method) + 4 + method.broadcast.bits / 8) / method.period
-    found = {
-        "method": "ofedduplex",
-        "budget": allowed / full,
-        "bytes_per_step": allowed,
-        "fedogd_bytes_per_step": full,
-        "bytes_up": allowed - down,
-        "bytes_down": down,
-        "period": method.period,
-        "moves_per_round": method.broadcast.share,
-        "bits_per_move": method.broadcast.bits / method.broadcast.share,
-        "spread": method.participation.spread,
-    }
+    method = at_budget("ofedduplex", allowed / full, dim, clients)
+    _show_contract(contract(method, "ofedduplex", allowed, dim, clients), as_json)
+
+
+def _show_contract(found: dict[str, Any], as_json: bool, source: str = "") -> None:
+    """The method for a contract of bytes, and what a pilot saw of it."""
+    from ofediq.cli import render
+    from ofediq.report import value_text
+
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
-    render.show(
-        render.heading(f"OFedDuplex for {dim:,} parameters and {clients:,} clients"),
-        render.facts(
-            {
-                "bytes": f"{allowed:,.1f} per client and step, {found['budget']:.3%} of FedOGD's",
-                "up": f"{found['bytes_up']:,.1f}, spread {found['spread']:.1f}",
-                "down": f"{down:,.1f}, a move of {found['bits_per_move'] / 8:,.0f} bytes in "
-                f"{found['moves_per_round']:.0%} of the rounds",
-                "period L": str(method.period),
-                "try it": f"ofediq run --methods fedogd,ofedduplex --budget {found['budget']:.3g}",
-            }
-        ),
-    )
+    down = f"{found['bytes_down']:,.1f}"
+    if "bits_per_move" in found:
+        down += f", a move of {found['bits_per_move'] / 8:,.0f} bytes in {found['moves_per_round']:.0%} of the rounds"
+    up = f"{found['bytes_up']:,.1f}" + (f", spread {found['spread']:.1f}" if "spread" in found else "")
+    facts = {
+        "bytes": f"{found['bytes_per_step']:,.1f} per client and step, {found['budget']:.3%} of FedOGD's",
+        "up": up,
+        "down": down,
+        "period L": f"{found['period']} up, {found['period_down']:.3g} down",
+    }
+    command = f'ofediq run{source} --methods "fedogd,{found["method"]}"'
+    pilot: list[Any] = []
+    if "expected" in found:
+        expected, metric = found["expected"], found["expected"]["metric"]
+        beside = (
+            f"{expected['points_below']:.2f} points below FedOGD"
+            if metric == "accuracy"
+            else f"{expected['times_fedogd']:.3g} times FedOGD's"
+        )
+        facts["expected"] = f"{metric} {value_text(expected['value'], metric)}, {beside}"
+        rows = [
+            (row["method"], value_text(row["value"], metric), f"{row['bytes_per_step']:,.1f}")
+            for row in found["pilot"]["rows"]
+        ]
+        pilot = [render.table(("pilot", metric, "bytes per step"), rows), *found["pilot"]["notes"]]
+    facts["try it"] = f"{command} --budget {found['budget']:.3g} --budget-of total"
+    title = f"{found['method']} for {found['dim']:,} parameters and {found['clients']:,} clients"
+    render.show(render.heading(title), render.facts(facts), *pilot)
 
 
 def _rates(dim: int, updates: Path | None, assume: Assumption | None) -> RateModel | None:

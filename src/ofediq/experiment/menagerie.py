@@ -179,7 +179,7 @@ class _Cage:
     def _run(
         self, text: str, eta: float, budget: float, stream: Stream, model: Model, seed: int | None = None
     ) -> Result:
-        terms = Terms(budget, model.dim, stream.clients, stream.steps)
+        terms = Terms(budget, model.dim, stream.clients, stream.steps, features=math.prod(stream.x.shape[1:]))
         method: Method = make(text, terms, step_size=eta)
         first = self.config.seed if seed is None else seed
         what = f"{method.name}, {'step size ' + format(eta, 'g') if seed is None else f'seed {seed}'}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -107,6 +108,7 @@ class Experiment:
                 config.epsilon,
                 config.delta,
                 config.budget_of,
+                math.prod(stream.x.shape[1:]),
             )
             for key in config.methods
         }

@@ -12,11 +12,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from ofediq.errors import InputError, require_choice
-from ofediq.methods.broadcast import Delta
 from ofediq.methods.composition import Method
 from ofediq.methods.connection import Connection, fedogd_bytes
-from ofediq.methods.metered import Metered
-from ofediq.methods.round import formula_bits
 
 Counted = Literal["formula", "uplink", "total"]
 """What a budget is a share of: FedOGD's payload bits, its bytes that go up, all its bytes."""
@@ -61,25 +58,20 @@ def within(
 def expected_bytes(method: Method, counted: Counted, dim: int, clients: int) -> float:
     """Bytes that one client is expected to cause per step, going up or in all."""
     link = Connection()
-    budget = getattr(method.server, "budget", None)
-    if method.participation.foreseeable or budget is None:
+    steered = getattr(getattr(method.server, "budget", None), "bits_per_step", None)
+    if steered is None:
         rate = float(method.participation.rates(clients).mean())
-        up = rate * (formula_bits(method, dim) / 8 + link.update_bytes(method, dim)) / method.period
+        bits = sum(
+            method.compressor(name).usual_bits(size) for name, size in method.client.sends(dim).items()
+        )
+        up = rate * (bits / 8 + link.update_bytes(method, dim)) / method.period
     else:  # steered: it pays for frames itself
-        up = budget.bits_per_step / 8 / clients
+        up = steered / 8 / clients
     if counted != "total":
         return up
     beside = 4.0 * (len(method.server.scalars) + dim * len(method.server.vectors))
-    return up + (link.broadcast_bytes(method) + beside + _broadcast(method, dim)) / method.period
-
-
-def _broadcast(method: Method, dim: int) -> float:
-    """Bytes of a broadcast's payload."""
-    if isinstance(method.broadcast, Metered):
-        return method.broadcast.bits / 8
-    if isinstance(method.broadcast, Delta):
-        return method.broadcast.quantizer.formula_bits(dim) / 8
-    return 4.0 * dim
+    payload = method.broadcast.usual_bits(dim) / 8
+    return up + (link.broadcast_bytes(method) + beside + payload) / method.period
 
 
 def _up_of_fedogd(dim: int) -> float:

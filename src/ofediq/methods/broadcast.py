@@ -15,7 +15,7 @@ from ofediq.arrays import Array, namespace
 from ofediq.codec import Encoded, SymbolCoding
 from ofediq.codec.kit import block_layout
 from ofediq.errors import InputError, WireError, require_integer
-from ofediq.methods.compress import Quantize, Vector, identity, quantize
+from ofediq.methods.compress import Compressor, Quantize, Vector, identity, quantize
 from ofediq.methods.pieces import piece
 from ofediq.randomness import Address
 
@@ -33,6 +33,10 @@ class Broadcast(abc.ABC):
 
     def check(self, dim: int) -> None:  # noqa: B027  # most work for every size
         """Raise `InputError` unless this works for models of `dim` parameters."""
+
+    def usual_bits(self, dim: int) -> float:
+        """About the bits of a message's payload."""
+        return 32.0 * dim
 
     @abc.abstractmethod
     def send(
@@ -77,6 +81,46 @@ class Whole(Broadcast):
 
 @piece
 @dataclass(frozen=True)
+class Differences(Broadcast):
+    """v <- v + C(w - v) with any compressor: what it leaves out is part of the next difference.
+
+    Attributes:
+        compress: C.
+    """
+
+    compress: Compressor
+
+    def check(self, dim: int) -> None:
+        """As the compressor."""
+        self.compress.check(dim)
+
+    def usual_bits(self, dim: int) -> float:
+        """Those of the compressor."""
+        return self.compress.usual_bits(dim)
+
+    def send(
+        self, params: Array, copy: Array, seed: Array, step: Array, number: Array
+    ) -> tuple[Array, Array]:
+        """The copy moved by what the clients decode."""
+        sender = namespace(params).full(1, SERVER, dtype=np.uint32)
+        sent, bits = self.compress.apply((params - copy)[None], Address(seed, step, sender))
+        return copy + sent[0], bits[0]
+
+    def encode(self, params: Vector, copy: Vector, seed: int, step: int, number: int) -> tuple[Encoded, bool]:
+        """The compressor's message."""
+        return self.compress.encode(params - copy, Address(seed, step, SERVER)), True
+
+    def decode(
+        self, encoded: Encoded, adds: bool, copy: Vector | None, dim: int, seed: int, step: int
+    ) -> Vector:
+        """The copy moved by the difference."""
+        if copy is None or not adds:
+            raise WireError("broadcast: a difference, and nothing to add it to")
+        return copy + self.compress.decode(encoded, dim, Address(seed, step, SERVER))
+
+
+@piece
+@dataclass(frozen=True)
 class Delta(Broadcast):
     """Quantised differences, and the whole model every `refresh` broadcasts.
 
@@ -116,36 +160,33 @@ class Delta(Broadcast):
                 f"or copies drift away, got {levels}"
             )
 
+    def usual_bits(self, dim: int) -> float:
+        """Those of the quantiser."""
+        return self.quantizer.usual_bits(dim)
+
     def send(
         self, params: Array, copy: Array, seed: Array, step: Array, number: Array
     ) -> tuple[Array, Array]:
         """The copy moved by what the clients decode."""
-        xp = namespace(params)
-        sender = xp.full(1, SERVER, dtype=np.uint32)
-        sent, bits = self.quantizer.apply((params - copy)[None], Address(seed, step, sender))
+        moved, bits = differences(self.quantizer).send(params, copy, seed, step, number)
         if self.refresh is None:
-            return copy + sent[0], bits[0]
-        whole = number % self.refresh == 0
-        full = np.float32(32 * params.shape[-1])
-        return xp.where(whole, params, copy + sent[0]), xp.where(whole, full, bits[0])
+            return moved, bits
+        xp, whole = namespace(params), number % self.refresh == 0
+        return xp.where(whole, params, moved), xp.where(whole, np.float32(32 * params.shape[-1]), bits)
 
     def encode(self, params: Vector, copy: Vector, seed: int, step: int, number: int) -> tuple[Encoded, bool]:
         """A quantised message, or a raw one when it is time for the whole model."""
-        address = Address(seed, step, SERVER)
         if self.refresh is not None and number % self.refresh == 0:
-            return identity().encode(params, address), False
-        return self.quantizer.encode(params - copy, address), True
+            return identity().encode(params, Address(seed, step, SERVER)), False
+        return differences(self.quantizer).encode(params, copy, seed, step, number)
 
     def decode(
         self, encoded: Encoded, adds: bool, copy: Vector | None, dim: int, seed: int, step: int
     ) -> Vector:
         """The copy moved by the difference, or the whole model."""
-        address = Address(seed, step, SERVER)
         if not adds:
-            return identity().decode(encoded, dim, address)
-        if copy is None:
-            raise WireError("broadcast: a difference, and nothing to add it to")
-        return copy + self.quantizer.decode(encoded, dim, address)
+            return identity().decode(encoded, dim, Address(seed, step, SERVER))
+        return differences(self.quantizer).decode(encoded, adds, copy, dim, seed, step)
 
 
 def whole() -> Whole:
@@ -165,3 +206,14 @@ def delta(
     array([1., 2.], dtype=float32)
     """
     return Delta(quantize(levels, blocks, coding), refresh)
+
+
+def differences(compress: Compressor) -> Differences:
+    """Broadcast differences as `compress` has them.
+
+    >>> from ofediq.methods import keep_largest
+    >>> model, copy = np.array([1.0, 2.0], np.float32), np.array([0.9, 1.0], np.float32)
+    >>> differences(keep_largest(1)).send(model, copy, seed=0, step=1, number=1)[0]
+    array([0.9, 2. ], dtype=float32)
+    """
+    return Differences(compress)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ofediq.errors import InputError, require_choice, require_integer
 from ofediq.methods.broadcast import Broadcast, Whole
@@ -15,8 +15,8 @@ from ofediq.methods.participation import Participation
 from ofediq.methods.pieces import describe
 from ofediq.methods.server import ServerRule
 
-Topology = Literal["federated", "central", "separate"]
-"""Who learns: clients with a server; one learner that sees every sample; each client alone."""
+Topology = Literal["federated", "central", "separate", "samples"]
+"""Who learns: clients with a server; one learner that sees every sample; each client alone; a server from samples."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Method:
         compress: how the update is sent.
         server: how the common model moves, and what goes with a broadcast beside it.
         period: L, the number of steps in a window.
-        topology: federated, or one of two references: central (all samples at one place, learnt one by one)
-            and separate (no communication).
+        topology: federated, or one of three references: central (all samples at one place, learnt one by one),
+            separate (no communication) and samples (clients send compressed samples, and a server learns).
         broadcast: how the model is sent back; the clients predict and take gradients at what they decode.
         combine: how messages become one vector.
         beside: compressors of what clients send beside the update, by name; the others are sent as they are.
@@ -54,7 +54,7 @@ class Method:
 
     def __post_init__(self) -> None:
         require_integer("period", self.period, 1)
-        require_choice("topology", self.topology, ("federated", "central", "separate"))
+        require_choice("topology", self.topology, get_args(Topology))
         if self.topology != "federated" and not self.broadcast.exact:
             raise InputError(f"`broadcast` must be whole without a server, got topology {self.topology!r}")
         if getattr(self.server, "promise", None) is not None and not self.participation.foreseeable:

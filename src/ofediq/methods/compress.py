@@ -8,6 +8,7 @@ draws from (seed, step, client), so they agree.
 from __future__ import annotations
 
 import abc
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -56,6 +57,14 @@ class Compressor(abc.ABC):
     @abc.abstractmethod
     def formula_bits(self, dim: int) -> float:
         """Bits of one message by the paper's formula; NaN if it knows no such message."""
+
+    def usual_bits(self, dim: int) -> float:
+        """About the bits of one message: by the formula, or where there is none those of a normal update."""
+        formula = self.formula_bits(dim)
+        if not math.isnan(formula):
+            return formula
+        update = np.random.default_rng(0).standard_normal((1, dim)).astype(np.float32)
+        return float(self.apply(update, Address(0, 0, np.zeros(1, np.uint32)), np.float32(1))[1][0])
 
     @abc.abstractmethod
     def apply(self, updates: Array, address: Address, signal: Array = None) -> tuple[Array, Array]:

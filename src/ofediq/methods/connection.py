@@ -96,7 +96,7 @@ class Connection:
             wire: bits of their payloads.
             downlink: bits of the broadcast, once.
         """
-        if method.topology != "federated":
+        if method.topology in ("central", "separate"):
             return wire / 8
         ends = np.zeros(len(senders))
         ends[method.period - 1 :: method.period] = 1

@@ -56,6 +56,10 @@ class Metered(Broadcast):
         if self.rounds is not None:
             require_integer("rounds", self.rounds, 1)
 
+    def usual_bits(self, dim: int) -> float:
+        """The mean."""
+        return self.bits
+
     def due(self, number: Array) -> Array:
         """Bits of the message that ends round `number`."""
         number = float32(number)

@@ -47,6 +47,7 @@ class Terms:
         epsilon: what private methods promise; None for their own default.
         delta: of that promise.
         extra_bits: what a message costs beside its payload, for methods that steer a budget.
+        features: numbers in a sample, where they are known: for methods that send samples.
     """
 
     budget: float
@@ -58,6 +59,7 @@ class Terms:
     epsilon: float | None = None
     delta: float = 1e-5
     extra_bits: float = 0.0
+    features: int | None = None
 
     def __post_init__(self) -> None:
         require_fraction("budget", self.budget)
@@ -250,6 +252,7 @@ def at_budget(
     epsilon: float | None = None,
     delta: float = 1e-5,
     budget_of: Counted = "formula",
+    features: int | None = None,
 ) -> Method:
     """The method that `key` names with the parameters that spend `budget`, a fraction of FedOGD's uplink bits.
 
@@ -257,14 +260,14 @@ def at_budget(
     plan that `planner` ("paper" or "exact") makes. OFedGrid spends the budget in real bits over `steps` steps, which
     it must be told. Methods without a budget (FedOGD and the references) are what they are. Private methods promise
     `epsilon` at `delta`. With `budget_of` "uplink" or "total" the budget is one of all bytes that go up, or of all
-    bytes in both directions; see `allowance`.
+    bytes in both directions; see `allowance`. Samples, for methods that send them, have `features` numbers.
 
     >>> at_budget("fedomd", 0.01, dim=34826, clients=1000).period
     100
     """
 
     def build(share: float, extra_bits: float = 0.0) -> Method:
-        terms = Terms(share, dim, clients, steps, planner, preset, epsilon, delta, extra_bits)
+        terms = Terms(share, dim, clients, steps, planner, preset, epsilon, delta, extra_bits, features)
         return make(key, terms, step_size=step_size, preset=preset)
 
     chosen = entry(parse(key)[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -11,7 +11,29 @@ from ofediq.arrays import Array
 from ofediq.methods.loudness import pack
 from ofediq.methods.pieces import piece
 from ofediq.methods.server import ServerRule, Totals
-from ofediq.methods.steering import Budget
+
+
+class Steering(Protocol):
+    """What moves z: a `Budget`, or another rule whose state has the broadcast number as `value`."""
+
+    def init(self, dim: int, clients: int, period: int = 1) -> Any:
+        """Before the first round."""
+
+    def regroup(self, signal: Any, dim: int, clients: int) -> Any:
+        """For another number of clients."""
+
+    def next(
+        self,
+        signal: Any,
+        *,
+        total: Array,
+        bits: Array,
+        senders: Array,
+        clients: Array,
+        step: Array,
+        period: int = 1,
+    ) -> Any:
+        """After a round."""
 
 
 class SteeredState(NamedTuple):
@@ -62,7 +84,7 @@ class Steered(ServerRule):
     """
 
     inner: ServerRule
-    budget: Budget | Still
+    budget: Steering
     scalars = ("grid_step",)
 
     @property
@@ -122,6 +144,6 @@ class Steered(ServerRule):
         return vectors, {**scalars, "grid_step": state.signal.value}
 
 
-def steered(inner: ServerRule, budget: Budget | Still) -> Steered:
+def steered(inner: ServerRule, budget: Steering) -> Steered:
     """`inner`, with the number that steers `budget` in every broadcast."""
     return Steered(inner, budget)

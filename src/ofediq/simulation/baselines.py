@@ -1,4 +1,4 @@
-"""Two references, called like a block of a federated run: one learner with all samples, and everyone alone."""
+"""References, called like a block of a federated run: one learner with all samples, or with some; everyone alone."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from ofediq.arrays import column
+from ofediq.randomness import Address
 from ofediq.simulation.blocks import Block, Records
 from ofediq.simulation.window import Feed, Setting, Slot, in_chunks
 
@@ -55,6 +56,40 @@ def central(setting: Setting, carry: Learnt, feed: Feed, block: Block) -> tuple[
 
 
 @partial(jax.jit, static_argnames="setting", donate_argnames="carry")
+def samples(setting: Setting, carry: Learnt, feed: Feed, block: Block) -> tuple[Learnt, Records]:
+    """Clients predict with the last broadcast; some send samples, and the server learns from one after another."""
+    method, model, pool = setting.method, setting.model, feed.pool
+
+    def learn(carry: Learnt, sample: tuple[jax.Array, ...]) -> tuple[Learnt, None]:
+        x, y, came = sample
+
+        def moved(carry: Learnt) -> Learnt:
+            gradient = model.batch_gradient(carry.params, x[None], y[None], jnp.ones(1, jnp.float32))[2]
+            return Learnt(*method.server.apply(carry.params, gradient, 1, carry.server))
+
+        return jax.lax.cond(came, moved, lambda carry: carry, carry), None
+
+    def window(carry: Learnt, slot: Slot) -> tuple[Learnt, Records]:
+        rows, address = slot.order[0], Address(feed.seed, slot.step, feed.ids)
+        x, y = pool.take(rows)
+        present = rows >= 0
+        losses, errors = model.evaluate(carry.params, x, y)
+        sends = method.participation.draw(address, setting.clients)[0] & present & slot.transmit
+        sent, bits = method.compress.apply(x.reshape(len(rows), -1), address)
+        carry, _ = jax.lax.scan(learn, carry, (sent.reshape(x.shape), y, sends))
+        weights, came = present.astype(jnp.float32), sends.astype(jnp.float32)
+        return carry, Records(
+            (weights @ losses)[None],
+            (weights @ errors)[None],
+            sends.sum(),
+            came @ (bits + 32),  # and the label
+            jnp.float32(32 * model.dim),
+        )
+
+    return jax.lax.scan(window, carry, block)
+
+
+@partial(jax.jit, static_argnames="setting", donate_argnames="carry")
 def separate(setting: Setting, carry: Learnt, feed: Feed, block: Block) -> tuple[Learnt, Records]:
     """Each client learns alone: the carry has one model and one state per client."""
     method, model, pool = setting.method, setting.model, feed.pool
@@ -89,3 +124,7 @@ def separate(setting: Setting, carry: Learnt, feed: Feed, block: Block) -> tuple
         )
 
     return jax.lax.scan(window, carry, block)
+
+
+REFERENCES = {"central": central, "separate": separate, "samples": samples}
+"""What runs a method without a federation, by its topology."""

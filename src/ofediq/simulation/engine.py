@@ -26,7 +26,7 @@ from ofediq.methods.round import formula_bits
 from ofediq.models import LayeredModel, Model
 from ofediq.models.layers import spelled
 from ofediq.simulation import checkpoint as saved
-from ofediq.simulation.baselines import central, first_learnt, separate
+from ofediq.simulation.baselines import REFERENCES, first_learnt
 from ofediq.simulation.blocks import Block, Records, Runner, first_carry, loop_block, scan_block
 from ofediq.simulation.interrupt import deferred_interrupt
 from ofediq.simulation.mesh import over_processes, own_share, place, shares
@@ -263,8 +263,7 @@ def _runner(setting: Setting, layers: str) -> tuple[Setting, Runner, str]:
     """What runs a block of windows, and why: compiled kernels alone, JAX with kernels for the model, or JAX alone."""
     topology = setting.method.topology
     if topology != "federated":
-        runner = central if topology == "central" else separate
-        return setting, runner, "JAX: a reference without a federation"
+        return setting, REFERENCES[topology], "JAX: a reference without a federation"
     sums_of = native_sums(setting)
     if not isinstance(sums_of, str):
         alone = loop_block(over_processes(sums_of, setting.mesh))

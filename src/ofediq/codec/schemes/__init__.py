@@ -4,6 +4,7 @@ from ofediq.codec.schemes.additive import Additive
 from ofediq.codec.schemes.blockwise import SymbolCoding
 from ofediq.codec.schemes.bucketed import Bucketed
 from ofediq.codec.schemes.codebook import Codebook
+from ofediq.codec.schemes.eden import Eden
 from ofediq.codec.schemes.grid import Grid
 from ofediq.codec.schemes.lattice import Lattice
 from ofediq.codec.schemes.quantized import Quantized
@@ -18,6 +19,7 @@ __all__ = [
     "Additive",
     "Bucketed",
     "Codebook",
+    "Eden",
     "Encoded",
     "Grid",
     "Lattice",

@@ -31,7 +31,8 @@ class FromAggregate(ClientRule):
 
 @named(
     "cafe",
-    source="CAFe: compressed aggregate feedback, 2025",
+    source="T. Ortega, C.-Y. Huang, X. Li, H. Jafarkhani: Communication Compression for Distributed Learning with "
+    "Aggregate and Server-Guided Feedback, 2025",
     spend=spend_on_largest,
 )
 def cafe(keep: int, rate: float = 1.0, step_size: float = 0.01, preset: str = "paper") -> Method:
