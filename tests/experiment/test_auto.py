@@ -10,7 +10,7 @@ import pandas
 import pytest
 
 from ofediq import simulate
-from ofediq.errors import InputError
+from ofediq.errors import DataError, InputError
 from ofediq.experiment import Config, Experiment
 from ofediq.streams import naive_references
 
@@ -110,6 +110,35 @@ def test_nothing_looks_into_the_future(tmp_path: Path) -> None:
         streams.append(Experiment.set_up(config).deal(0))
     first, second = (stream.x[stream.order[:50]] for stream in streams)
     np.testing.assert_array_equal(first, second)
+
+
+def test_a_horizon_sees_nothing_of_the_rows_between(tmp_path: Path) -> None:
+    """A reading that *is* the target of noise helps at its own row only; a ramp is known at any distance."""
+    rng, size = np.random.default_rng(5), 3000
+    noise, ramp = rng.normal(size=size), 0.5 * (np.arange(size) % 300) + 0.1 * rng.normal(size=size)
+    for horizon in (None, 2, 7):
+        config = Config(
+            data=write(tmp_path, x=noise, y=noise), target="y", methods=("ofediq",), horizon=horizon
+        )
+        final, _ = skill_of(config, "ofediq")
+        assert (final > 0.8) if horizon is None else (-0.3 < final < 0.05)
+    config = Config(data=write(tmp_path, x=noise, y=ramp), target="y", methods=("ofediq",), horizon=7)
+    experiment = Experiment.set_up(config)
+    stream = experiment.deal(0)
+    assert stream.steps == 300 - 6
+    far = 7 * 0.5 / (ramp.max() - ramp.min())  # seven rows, in the file's scale
+    np.testing.assert_allclose(naive_references(stream)["last"][-1], far**2, rtol=0.05)
+    assert skill_of(config, "ofediq")[0] > 0.5
+
+
+def test_a_horizon_needs_an_order_in_time(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="`horizon` needs preset auto"):
+        Config(dataset="digits", horizon=3)
+    with pytest.raises(InputError, match="`horizon` must be 1 for images and data without a time order"):
+        Experiment.set_up(Config(dataset="digits", preset="auto", clients=10, horizon=3))
+    own = write(tmp_path, x=np.arange(50.0), y=np.arange(50.0))
+    with pytest.raises(DataError, match="`horizon` must be at most the 50 rows of a client, got 51"):
+        Experiment.set_up(Config(data=own, target="y", clients=1, horizon=51))
 
 
 def test_images_and_data_without_time_have_no_pipeline() -> None:

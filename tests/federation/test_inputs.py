@@ -27,6 +27,7 @@ from ofediq.federation.protocol.reports import REPORT_BYTES, Report
 from ofediq.federation.protocol.rules import Rules
 from ofediq.federation.protocol.task import ModelSpec, Task
 from ofediq.methods.client import Down
+from ofediq.models import Anchored, late
 from ofediq.simulation.oracle import reference
 from ofediq.streams import Dataset, Stream
 from ofediq.streams.features import Pipeline, featurize, pipeline_for
@@ -66,6 +67,33 @@ def test_a_federation_on_raw_readings_ends_with_the_simulators_model() -> None:
     wanted = reference(METHOD, featurize(stream, PIPELINE), SPEC.build(), seed=5)
     np.testing.assert_allclose(one.params, wanted.params, rtol=1e-5, atol=1e-6)
     assert one.monitor.totals()["bits_wire"] == wanted.bits_wire.sum()
+
+
+def test_rows_ahead_live_and_in_the_simulator() -> None:
+    """A row's target teaches the prediction of four rows before, in both; the naive error is that of five rows."""
+    ahead = 5
+    pipeline = pipeline_for(NAMES, gaps=("wind",), ahead=ahead)
+    spec = replace(SPEC, pipeline=pipeline)
+    stream, one = sensors(), server(spec, rounds=STEPS - ahead + 1)
+    run(Network(one, stream))
+    rows = featurize(stream, pipeline)
+    model = spec.build()
+    assert isinstance(model, Anchored)
+    wanted = reference(METHOD, rows, late(model), seed=5)
+    assert np.abs(one.params).max() > 0
+    np.testing.assert_allclose(one.params, wanted.params, rtol=1e-5, atol=1e-6)
+
+    client = alone(spec)
+    assert client.inputs is not None
+    for t in range(ahead + 2):
+        row = stream.order[t, 0]
+        client.predict(stream.x[row])
+        naive = client.inputs.naive(stream.y[[row]])
+        assert naive == (
+            None if t < ahead else (float(stream.y[row]) - float(stream.y[stream.order[t - ahead, 0]])) ** 2
+        )
+        client.learn(stream.x[row], float(stream.y[row]))
+    assert client.samples == 3  # whose targets have come
 
 
 def alone(spec: ModelSpec = SPEC, file: MemoryFile | None = None, step: int = 1) -> Learner:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofediq import methods, models
+from ofediq.methods import ridge
 from ofediq.methods.mixture import Mixture
 from ofediq.simulation import reference, simulate
 from ofediq.streams import Dataset, Stream
@@ -31,15 +32,15 @@ def stream(alike: bool, seed: int = 0, scale: float = 1.0) -> Stream:
     return Stream(data, np.arange(STEPS * CLIENTS, dtype=np.int32).reshape(STEPS, CLIENTS))
 
 
-def mixed(eta: float = 0.05, own: float = 0.05) -> methods.Method:
+def mixed(eta: float = 0.05, own: float = 0.05, outputs: int = 0) -> methods.Method:
     inner = methods.fedogd(eta)
-    return replace(inner, client=Mixture(inner.client, own))
+    return replace(inner, client=Mixture(inner.client, own, outputs=outputs))
 
 
-@pytest.mark.parametrize("own", [0.05, 0.0])
-def test_engine_equals_the_loop(own: float) -> None:
-    data = stream(alike=False)
-    fast, slow = simulate(mixed(own=own), data, MODEL), reference(mixed(own=own), data, MODEL)
+@pytest.mark.parametrize(("own", "outputs"), [(0.05, 0), (0.0, 0), (0.05, 1)])
+def test_engine_equals_the_loop(own: float, outputs: int) -> None:
+    data, method = stream(alike=False), mixed(own=own, outputs=outputs)
+    fast, slow = simulate(method, data, MODEL), reference(method, data, MODEL)
     np.testing.assert_allclose(fast.loss, slow.loss, rtol=1e-4)
     alone = simulate(methods.fedogd(0.05), data, MODEL)
     np.testing.assert_array_equal(fast.bits_wire, alone.bits_wire)  # it costs nothing
@@ -55,6 +56,39 @@ def test_nearly_as_good_as_the_best_of_the_three(alike: bool, scale: float) -> N
     assert mixture <= 1.15 * min(common, naive)
     if not alike:  # neither the common model nor the forecast knows what a client has learnt for itself
         assert mixture < 0.7 * min(common, naive)
+
+
+def test_own_models_of_second_order_learn_sooner() -> None:
+    data = stream(alike=False)
+    first, second = (simulate(mixed(outputs=outputs), data, MODEL).loss.sum() for outputs in (0, 1))
+    assert second < 0.9 * first
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_a_gradient_tells_its_sample(classes: int) -> None:
+    """One sample of a softmax regression: the step along P x, with P from x and the probabilities."""
+    rng = np.random.default_rng(classes)
+    inner = models.softmax(3, classes, l2=0.0)
+    params = 0.3 * rng.normal(size=(1, inner.dim)).astype(np.float32)
+    x, y = rng.normal(size=(1, 3)).astype(np.float32), np.array([1])
+    spread = np.eye(4, dtype=np.float32)[None] / ridge.RIDGE
+    moved, after = ridge.learn_ridge(params, spread, inner.client_gradients(params, x, y), classes, 0.25)
+    features = np.append(x[0], 1.0)
+    scores = features @ params[0].reshape(4, classes)
+    chances = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
+    curvature = 1 - (chances**2).sum()
+    narrowed = np.linalg.inv(ridge.RIDGE * np.eye(4) + curvature * np.outer(features, features))
+    step = np.outer(narrowed @ features, chances - np.eye(classes)[1])
+    np.testing.assert_allclose(after[0], narrowed + 0.25 * np.eye(4), rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose((params - moved)[0], step.ravel(), rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("value", [0.0, float("nan"), float("inf")])
+def test_a_gradient_that_tells_nothing_changes_nothing(value: float) -> None:
+    weights, spread = np.ones((2, 3), np.float32), np.stack([np.eye(3, dtype=np.float32)] * 2)
+    moved, after = ridge.learn_ridge(weights, spread, np.full((2, 3), value, np.float32), 1, 1e-4)
+    np.testing.assert_array_equal(moved, weights)
+    np.testing.assert_array_equal(after, spread)
 
 
 def test_a_common_model_that_diverges_does_no_harm() -> None:

@@ -22,11 +22,14 @@ cases = st.fixed_dictionaries(
         "baseline": st.sampled_from(["auto", "last", "mean", "season", "none"]),
         "scaling": st.sampled_from(["standard", "robust"]),
         "seed": st.integers(0, 10_000),
+        "ahead": st.sampled_from([1, 2, 5, 6]),
     }
 )
 
 
-def make(classes: int | None, baseline: str, scaling: str, seed: int) -> tuple[Stream, Pipeline]:
+def make(
+    classes: int | None, baseline: str, scaling: str, seed: int, ahead: int = 1
+) -> tuple[Stream, Pipeline]:
     """Three clients that come and go, with gaps in their readings."""
     rng = np.random.default_rng(seed)
     size = 60
@@ -44,7 +47,9 @@ def make(classes: int | None, baseline: str, scaling: str, seed: int) -> tuple[S
         time=START + 3600.0 * np.arange(size),
         gaps=True,
     )
-    target = NumberTarget(baseline, 4) if classes is None else LabelTarget(classes, baseline, 4)
+    target: Any = NumberTarget(baseline, 4, ahead=ahead)
+    if classes is not None:
+        target = LabelTarget(classes, baseline, 4, ahead=ahead)
     readings = Readings(("a", "b", "c"), flags=("b",), gaps=("a", "c"))
     return partition(data, kind="column"), Pipeline(readings, target, True, scaling, horizon=20.0)
 
@@ -55,6 +60,7 @@ def test_no_row_depends_on_what_comes_later(case: dict[str, Any], step: int) -> 
     """Another future, the same features: readings after t, and targets from t on, change nothing up to t."""
     stream, pipeline = make(**case)
     rows = featurize(stream, pipeline)
+    width = len(pipeline.columns) + len(pipeline.anchors)  # of what is predicted from
     later = stream.order[step:]
     later = later[later >= 0]
     x, y = stream.x.copy(), stream.y.copy()
@@ -62,8 +68,10 @@ def test_no_row_depends_on_what_comes_later(case: dict[str, Any], step: int) -> 
     x[np.setdiff1d(later, now)] = -7.0
     y[later] = y[later][::-1] if stream.classes else y[later] * 3 + 1
     changed = Stream(Dataset(**{**vars(stream.dataset), "x": x, "y": y}), stream.order)
-    seen = int(stream.present[: step + 1].sum())
-    np.testing.assert_array_equal(featurize(changed, pipeline).x[:seen], rows.x[:seen])
+    other = featurize(changed, pipeline)
+    seen = rows.order[: step + 1]
+    seen = seen[seen >= 0]
+    np.testing.assert_array_equal(other.x[seen, :width], rows.x[seen, :width])
 
 
 @settings(max_examples=40, deadline=None)
@@ -73,16 +81,29 @@ def test_a_client_alone_gets_the_same_bits_as_among_others(case: dict[str, Any])
     together = featurize(stream, pipeline)
     told = Pipeline.from_dict(json.loads(json.dumps(pipeline.to_dict())))
     assert told == pipeline
+    late = told.target.ahead - 1
     for client in range(stream.clients):
-        memory = told.memory()
-        for t in np.flatnonzero(stream.present[:, client]):
-            row = stream.order[t, client]
+        memory, rows = told.memory(), []
+        own = stream.order[stream.present[:, client], client]
+        for row in own:
             assert stream.dataset.time is not None
             made, memory = told.observe(memory, stream.x[[row]], stream.dataset.time[[row]])
+            rows.append(made[0])
             memory = told.learn(memory, stream.y[[row]])
-            np.testing.assert_array_equal(made[0], together.x[together.order[t, client]])
             assert made.dtype == np.float32
             assert np.isfinite(made).all()
+        samples = together.order[:, client]
+        samples = samples[samples >= 0]
+        assert len(samples) == len(own) - late
+        for place, sample in enumerate(samples):
+            assert together.y[sample] == stream.y[own[place + late]]
+            x, width = together.x[sample], len(rows[0])
+            np.testing.assert_array_equal(x[:width], rows[place])
+            if late and place >= late:
+                np.testing.assert_array_equal(x[width:-2], rows[place - late])
+                assert x[-2:].tolist() == [stream.y[own[place]], 1.0]
+            elif late:
+                assert not x[width:].any()
 
 
 @given(shift=st.floats(-1e4, 1e4), scale=st.sampled_from([1e-3, 1.0, 1e4]))

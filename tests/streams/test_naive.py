@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from ofediq.streams import Dataset, Stream, availability, naive_references, partition
+from ofediq.streams.features import NumberTarget, Pipeline, Readings, featurize
 
 from .made import make_dataset
 
@@ -82,3 +83,20 @@ def test_before_the_first_sample_there_is_no_score() -> None:
     curves = naive_references(stream)
     np.testing.assert_array_equal(curves["majority"], [np.nan, 0.0, 0.5])
     np.testing.assert_array_equal(curves["constant"], [np.nan, 1.0, 1.0])
+
+
+def test_several_rows_ahead_only_what_was_known_counts() -> None:
+    """Two clients, three rows ahead: the last target is three rows old, the mean that of all up to then."""
+    rng, steps, ahead = np.random.default_rng(0), 30, 3
+    y = rng.normal(size=(steps, 2)).astype(np.float32)
+    data = Dataset("two", np.zeros((2 * steps, 1)), y.ravel(), "regression")
+    pipeline = Pipeline(Readings(("x",)), NumberTarget(ahead=ahead))
+    stream = featurize(Stream(data, np.arange(2 * steps).reshape(steps, 2)), pipeline)
+    curves = naive_references(stream)
+    wanted = y[ahead - 1 :].astype(np.float64)
+    last = np.concatenate([np.zeros((1, 2)), y[: steps - ahead]])  # at the first step nothing is known
+    counts = 2 * np.arange(1, len(wanted) + 1)
+    np.testing.assert_allclose(curves["last"], np.cumsum(((wanted - last) ** 2).sum(1)) / counts, rtol=1e-5)
+    known = [y[:t].mean() if t else 0.0 for t in range(len(wanted))]
+    errors = ((wanted - np.array(known)[:, None]) ** 2).sum(1)
+    np.testing.assert_allclose(curves["mean"], np.cumsum(errors) / counts, rtol=1e-5)

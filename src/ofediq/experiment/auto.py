@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ofediq.errors import require
 from ofediq.experiment.config import Config
-from ofediq.models import Model, build, build_anchored
+from ofediq.models import Model, build, build_anchored, late
 from ofediq.streams import Dataset, Stream, load, load_own, partition, usual_clients
 from ofediq.streams.features import Pipeline, checked_baseline, featurize, suggest
 
@@ -50,10 +51,12 @@ def prepare(config: Config, options: dict[str, Any]) -> Prepared:
     )
     if config.steps is None:
         assumed.append(f"one pass of {stream.steps:,} steps (--steps)")
+    ahead = config.horizon or 1
     if dataset.x.ndim != 2 or not ordered:
+        require(ahead == 1, "horizon", "must be 1 for images and data without a time order", ahead)
         return Prepared(stream, None, tuple(assumed), stream)
     baseline, season = checked_baseline(config.baseline or "auto")
-    pipeline = suggest(dataset, baseline, season)
+    pipeline = suggest(dataset, baseline, season, ahead)
     if config.baseline is None:
         assumed.append(
             "what is learnt is added to the best of last value and mean"
@@ -67,7 +70,8 @@ def model_for(config: Config, stream: Stream, pipeline: Pipeline | None) -> Mode
     """The model of a configuration: by default linear on features; beside a naive forecast where there is one."""
     if pipeline is None:
         return build(config.model, stream.x.shape[1:], stream.task, stream.classes, config.hidden)
-    return build_anchored(config.model, len(pipeline.columns), stream.task, stream.classes, config.hidden)
+    model = build_anchored(config.model, len(pipeline.columns), stream.task, stream.classes, config.hidden)
+    return model if pipeline.target.ahead == 1 else late(model)
 
 
 def _load(config: Config, options: dict[str, Any]) -> tuple[Dataset, list[str]]:

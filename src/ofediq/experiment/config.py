@@ -116,6 +116,12 @@ class Config(Settings):
         shown="auto",
         panel=_LEARNING,
     )
+    horizon: Annotated[int, limited(1, 10_000)] | None = setting(
+        None,
+        "Rows after a client's last known target that auto predicts; 1 is the target of the row at hand.",
+        shown="1",
+        panel=_LEARNING,
+    )
     personal: bool | None = setting(
         None,
         "Predict with the common model, the naive forecast and an own model, by how each has done; no bits.",
@@ -239,7 +245,8 @@ class Config(Settings):
             object.__setattr__(self, "methods", usual if self.epsilon is None else _PRIVATE_METHODS)
         if self.automatic:
             return  # `auto` decides when it has seen the data
-        require(self.baseline is None, "baseline", "needs preset auto", self.baseline)
+        for name in ("baseline", "horizon"):
+            require(getattr(self, name) is None, name, "needs preset auto", getattr(self, name))
         require(
             not self.personal, "personal", "needs preset auto; elsewhere, methods fedpoe(NAME)", self.personal
         )

@@ -32,7 +32,7 @@ from ofediq.methods import (
 from ofediq.methods.connection import fedogd_bytes
 from ofediq.methods.privacy import promise_of
 from ofediq.methods.round import formula_bits
-from ofediq.models import Anchored, Model, build
+from ofediq.models import Model, build
 from ofediq.streams import Dataset, Stream, load, load_file, partition, synthetic
 from ofediq.streams.features import Pipeline
 
@@ -117,8 +117,11 @@ class Experiment:
             methods = {key: with_server(one, rule) for key, one in methods.items()}
         elif config.automatic:
             methods = {key: untuned(one, deep=model.deep) for key, one in methods.items()}
-            if isinstance(model, Anchored) and config.personal is not False:
-                methods = {key: mixed(one, model.dim, stream.clients) for key, one in methods.items()}
+            if prepared is not None and prepared.pipeline is not None and config.personal is not False:
+                methods = {
+                    key: mixed(one, model.dim, stream.clients, model.linear_outputs)
+                    for key, one in methods.items()
+                }
         if config.epsilon is not None and not any(map(promise_of, methods.values())):
             raise InputError(
                 "`epsilon` must go with a method that promises it, such as private: `ofediq methods` lists them, "

@@ -121,6 +121,9 @@ class FeatureChoice(Settings):
     lags: Annotated[int, limited(0, 1000)] | None = setting(
         None, "Past targets among the features.", shown="4 numbers, or 2 labels if there are at most 20"
     )
+    horizon: Annotated[int, limited(1, 10_000)] = setting(
+        1, "Rows after a client's last known target that are predicted; 1 is the target of the row at hand."
+    )
     flags: _Names = setting((), "Those of the names that are 0 or 1.")
     gaps: _Names = setting((), "Those that may be missing.")
     calendar: bool = setting(False, "Whether the time of day and of the week are features.")
@@ -148,6 +151,7 @@ class FeatureChoice(Settings):
             gaps=self.gaps,
             calendar=self.calendar,
             lags=self.lags,
+            ahead=self.horizon,
             scaling=self.scaling,
         )
 
@@ -221,7 +225,11 @@ class MethodChoice(Settings):
         if not self.automatic:
             return chosen
         fitted = untuned(chosen, deep=model.deep)
-        return mixed(fitted, model.dim, expected) if isinstance(model, Anchored) else fitted
+        return (
+            mixed(fitted, model.dim, expected, model.linear_outputs)
+            if isinstance(model, Anchored)
+            else fitted
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

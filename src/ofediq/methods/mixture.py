@@ -11,9 +11,10 @@ import numpy as np
 
 from ofediq.arrays import Array, map_leaves, namespace
 from ofediq.arrays import column as as_column
-from ofediq.errors import require, require_nonnegative
+from ofediq.errors import require, require_integer, require_nonnegative
 from ofediq.methods.client import ClientRule, Down, Outcome, Sample, Window
 from ofediq.methods.pieces import piece
+from ofediq.methods.ridge import DRIFTS, first_ridge, learn_ridge
 
 LARGEST = np.float32(1e18)  # a loss that counts as infinite; times the largest rate it is a number still
 CERTAIN = np.float32(87.0)  # log of the odds from which on the other side has no weight at all
@@ -115,46 +116,53 @@ def finite(loss: Array) -> Array:
 @piece
 @dataclass(frozen=True)
 class Mixture(Beside):
-    """`inner`, the naive forecast, and a model of the client's own; their outputs are mixed by AdaHedge.
+    """`inner`, the naive forecast, and models of the client's own; their outputs are mixed by AdaHedge.
 
     For models that start from a naive forecast (`ofediq.models.anchored`), where parameters that are all zero *are*
     that forecast. With C_i the losses of expert i so far, its weight is prior_i exp(-r C_i) over their sum, where
-    r = log 3 / (what mixing has cost so far): S. de Rooij et al., Follow the Leader If You Can, Hedge If You Must,
-    2014. Both sums fade over `horizon` samples. The own model learns by AdaGrad,
+    r = log(experts) / (what mixing has cost so far): S. de Rooij et al., Follow the Leader If You Can, Hedge If You
+    Must, 2014. It counts as 1 before the first sample, so that the prior does not go with the first difference; both
+    sums fade over `horizon` samples. The own models of a linear model are two ridge regressions, one of them for
+    weights that change (`ofediq.methods.ridge`); that of any other model learns by AdaGrad,
 
         own <- own - eta g / sqrt(sum of g^2)   in each coordinate, g the gradient at own.
 
-    The prior is .2 for the common model, .75 for the naive forecast and .05 for the own model (`docs/own-data.md` has
-    the measurements).
+    The prior is .2 for the common model, .05 for each own model and the rest for the naive forecast
+    (`docs/own-data.md` has the measurements).
 
     Attributes:
         own: eta of the own model; 0 for none.
         horizon: how many samples count.
+        outputs: of a linear model without penalty, whose own models are ridge regressions; 0 for any other model.
     """
 
     own: float = 0.05
     horizon: float = 1000.0
+    outputs: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_nonnegative("own", self.own)
         require(self.horizon >= 1, "horizon", "must be a number >= 1", self.horizon)
+        require_integer("outputs", self.outputs, 0)
 
     @property
     def _prior(self) -> tuple[float, ...]:
-        return (0.2, 0.75, 0.05) if self.own else (0.2, 0.8)
+        own = (0.05,) * ((len(DRIFTS) if self.outputs else 1) if self.own else 0)
+        return (0.2, 0.8 - sum(own), *own)
 
     def first(self, params: Array) -> dict[str, Array]:
-        """No losses yet; the own model, which starts where the common one does."""
+        """No losses yet; the own models, which start where the common one does."""
         lost = np.zeros(len(self._prior), np.float32)
-        kept = {"lost": lost, "spent": np.zeros((), np.float32)}
+        kept = {"lost": lost, "spent": np.ones((), np.float32)}
+        if self.own and self.outputs:
+            return kept | first_ridge(params, self.outputs)._asdict()
         return kept | ({"own": params, "squares": params * np.float32(0)} if self.own else {})
 
     def experts(self, window: Window, down: Down, memory: Any) -> tuple[tuple[Array, Array], ...]:
-        """What `inner` predicts with, the naive forecast, and the own model."""
+        """What `inner` predicts with, the naive forecast, and the own models."""
         common = self.common(window, down, memory)
-        models = (common, namespace(common).zeros_like(down.model))
-        models += (window.notes["own"],) if self.own else ()
+        models = (common, namespace(common).zeros_like(down.model), *self._own(window.notes))
         weights = self.weights(window.notes["lost"], self._rate(window.notes["spent"]))
         return tuple((weights[:, place], model) for place, model in enumerate(models))
 
@@ -173,8 +181,7 @@ class Mixture(Beside):
             lost - lost.min(-1, keepdims=True), LARGEST
         )  # what they have in common does not matter
         moved = {"inner": inner.notes, "lost": lost, "spent": spent}
-        if self.own:
-            moved |= self._learn_own(notes, sample.gradient(notes["own"]))
+        moved |= self._learn_own(notes, sample)
         return inner._replace(notes=moved)
 
     def weights(self, lost: Array, rate: Array) -> Array:
@@ -200,8 +207,28 @@ class Mixture(Beside):
         )
         return xp.where(losses.max(-1) < LARGEST, cost, np.float32(0))  # a model is gone: no more doubt
 
-    def _learn_own(self, notes: Mapping[str, Array], gradient: Array) -> dict[str, Array]:
-        xp = namespace(gradient)
+    def _own(self, notes: Mapping[str, Array]) -> tuple[Array, ...]:
+        """The own models, [n, dim] each."""
+        if not self.own:
+            return ()
+        if self.outputs:
+            return tuple(notes["weights"][:, place] for place in range(len(DRIFTS)))
+        return (notes["own"],)
+
+    def _learn_own(self, notes: Mapping[str, Array], sample: Sample) -> dict[str, Array]:
+        if not self.own:
+            return {}
+        xp = namespace(notes["lost"])
+        if self.outputs:
+            made = [
+                learn_ridge(own, notes["spread"][:, place], sample.gradient(own), self.outputs, DRIFTS[place])
+                for place, own in enumerate(self._own(notes))
+            ]
+            return {
+                name: xp.stack(parts, axis=1)
+                for name, parts in zip(("weights", "spread"), zip(*made, strict=True), strict=True)
+            }
+        gradient = sample.gradient(notes["own"])
         gradient = xp.where(xp.isfinite(gradient), gradient, np.float32(0))
         squares = xp.minimum(notes["squares"] + gradient * gradient, LARGEST)
         move = gradient / xp.sqrt(xp.where(squares > 0, squares, np.float32(1)))

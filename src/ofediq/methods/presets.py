@@ -24,10 +24,12 @@ from ofediq.methods.mirror import Euclidean
 from ofediq.methods.mixture import Mixture
 from ofediq.methods.parameter_free import coin
 from ofediq.methods.participation import Participation, bernoulli, everyone, fixed_size
+from ofediq.methods.ridge import DRIFTS
 from ofediq.methods.server import ServerRule, adam, descend
 
 PRESETS = ("paper", "authors")
 SERVERS = ("descend", "adam", "coin", "adaptive")
+_WIDEST = 128  # features of an own model of second order
 _OWN_MODELS = 2**26  # numbers that the own models of all clients may take together
 
 
@@ -138,14 +140,23 @@ def untuned(method: Method, *, deep: bool = False) -> Method:
     return with_server(plain, adaptive(3e-4) if deep else adaptive())
 
 
-def mixed(method: Method, dim: int, clients: int) -> Method:
-    """`method` on a model that starts from a naive forecast, its clients mixing it, the common and an own model.
+def mixed(method: Method, dim: int, clients: int, outputs: int = 0) -> Method:
+    """`method` on a model that starts from a naive forecast, its clients mixing it, the common and own models.
 
     Nothing changes where clients predict with something of their own already. Where own models would take too much
     memory they are left out.
+
+    Arguments:
+        method: what is sent.
+        dim: D.
+        clients: K.
+        outputs: of a linear model without penalty, whose own models may be of second order; else 0.
     """
     if method.topology != "federated" or method.client.personal:
         return method
+    size = dim // outputs if outputs else 0
+    if size <= _WIDEST and len(DRIFTS) * size * size * clients <= _OWN_MODELS:
+        return replace(method, client=Mixture(method.client, outputs=outputs))
     fits = 2 * dim * clients <= _OWN_MODELS
     return replace(method, client=Mixture(method.client) if fits else Mixture(method.client, own=0.0))
 

@@ -6,6 +6,7 @@ from ofediq.models.anchor import Anchored, anchored
 from ofediq.models.base import LayeredModel, Model, Task
 from ofediq.models.catalog import build, build_anchored
 from ofediq.models.convolutional import cnn
+from ofediq.models.delay import Late, late
 from ofediq.models.fourier import RandomFeatures, random_features
 from ofediq.models.layers import Conv, Dense, Identity, Pool, Relu, Tanh
 from ofediq.models.mlp import mlp_classifier, mlp_regressor
@@ -18,6 +19,7 @@ __all__ = [
     "Conv",
     "Dense",
     "Identity",
+    "Late",
     "LayeredModel",
     "LossModel",
     "Model",
@@ -38,6 +40,7 @@ __all__ = [
     "from_flax",
     "from_loss",
     "from_torch",
+    "late",
     "linear",
     "lvq",
     "mlp_classifier",

@@ -67,6 +67,11 @@ class Anchored(LayeredModel):
         return not self.inner.convex
 
     @property
+    def linear_outputs(self) -> int:
+        """Those of the inner model, if it is linear and has no penalty."""
+        return self.inner.outputs if self.inner.convex and not self.inner.l2 else 0
+
+    @property
     def anchors(self) -> int:
         """How many columns at the end of a sample are anchors."""
         return 2 if self.task == "regression" else self.inner.outputs

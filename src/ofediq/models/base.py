@@ -91,6 +91,11 @@ class Model(abc.ABC):
         """Whether hidden layers stand beside a naive forecast: then first moves should be small."""
         return False
 
+    @property
+    def linear_outputs(self) -> int:
+        """Outputs of a linear model without penalty, whose gradients tell their sample; 0 for any other."""
+        return 0
+
     def smoothness(self, xs: npt.NDArray[np.float32]) -> float | None:
         """beta of Assumption 2 over the samples `xs`, where it is known; else None."""
         return None

@@ -114,13 +114,16 @@ def build_anchored(
 ) -> Anchored:
     """The model called `name` on so many features beside a naive forecast, see `anchored`.
 
-    `auto` is linear, or softmax regression: where a forecast is the start, little is left to be learnt.
+    `auto` is linear, or softmax regression: where a forecast is the start, little is left to be learnt. Without `l2`
+    these have no penalty: 0 is the forecast, and a good start, but no better than another model.
 
     >>> build_anchored("auto", 12, "regression").dim
     13
     """
     usual = "linear" if task == "regression" else "softmax"
-    inner = build(usual if name == "auto" else name, (columns,), task, classes, hidden, l2)
+    name = usual if name == "auto" else name
+    penalty = 0.0 if l2 is None and name == usual else l2
+    inner = build(name, (columns,), task, classes, hidden, penalty)
     if not isinstance(inner, Network):
         raise InputError(f"`model` must be a stack of layers beside a naive forecast, got {name!r}")
     return anchored(inner)

@@ -56,6 +56,7 @@ class Dataset:
         scaling: how the features were scaled.
         truth: the optimum behind a synthetic dataset.
         gaps: whether `x` may hold NaN; such a dataset has to go through `ofediq.streams.features` first.
+        ahead: how many of a client's rows after its last known target the target of a sample is.
 
     >>> data = Dataset("toy", x=[[0.0], [1.0], [2.0]], y=[0, 1, 1], task="classification")
     >>> len(data), data.classes, data.sample_shape
@@ -78,6 +79,7 @@ class Dataset:
     scaling: str = "none"
     truth: Truth | None = None
     gaps: bool = False
+    ahead: int = 1
 
     def __post_init__(self) -> None:
         require_choice("task", self.task, TASKS)

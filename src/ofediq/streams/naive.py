@@ -26,6 +26,9 @@ def naive_references(stream: Stream) -> dict[str, Curve]:
     - "last": the target that came before this sample in the source's time order (`Dataset.previous`), if known;
       else this client's own last target; else the majority or mean so far.
 
+    Where samples are predicted N rows ahead (`Dataset.ahead`) only what was known then counts: the targets of N rows
+    before and earlier.
+
     A step counts the clients that are present. Before the first sample the curves are NaN.
 
     >>> from ofediq.streams import Dataset, Stream
@@ -35,7 +38,10 @@ def naive_references(stream: Stream) -> dict[str, Curve]:
     ([1.0, 0.5, 0.333..., 1.25], [1.0, 0.5, 0.333..., 1.25])
     """
     tallies = np.stack([_tally(stream, stream.y[_rows(stream, t)]) for t in range(stream.steps)])
-    earlier = np.cumsum(tallies, axis=0) - tallies
+    earlier, late = np.cumsum(tallies, axis=0) - tallies, stream.dataset.ahead > 1
+    if late:  # known is what came before the samples up to now
+        known = [_known(stream, _rows(stream, t)) for t in range(stream.steps)]
+        earlier = np.cumsum([_tally(stream, targets) for targets in known], axis=0)
     constant = _answer(stream, tallies.sum(axis=0))
     points = np.zeros((3, stream.steps))
     own = np.zeros(stream.clients, stream.y.dtype)
@@ -45,7 +51,8 @@ def naive_references(stream: Stream) -> dict[str, Curve]:
         common = _answer(stream, earlier[t])
         last = _previous_or(stream, rows, np.where(met[here], own[here], common))
         points[:, t] = [_points(stream, answer, stream.y[rows]) for answer in (common, constant, last)]
-        own[here], met[here] = stream.y[rows], True
+        if not late:
+            own[here], met[here] = stream.y[rows], True
     counts = np.cumsum(stream.present.sum(axis=1))
     totals = np.cumsum(points, axis=1)
     curves = np.divide(totals, counts, out=np.full(totals.shape, np.nan), where=counts > 0)
@@ -71,6 +78,14 @@ def _answer(stream: Stream, tally: Curve) -> float:
     if stream.classes is not None:
         return float(np.argmax(tally))
     return float(tally[1] / tally[0]) if tally[0] else 0.0
+
+
+def _known(stream: Stream, rows: NDArray[np.int32]) -> NDArray[Any]:
+    """The source's own previous targets, those that there are."""
+    assert stream.dataset.previous is not None
+    previous = stream.dataset.previous[rows]
+    known = previous != UNKNOWN_LABEL if stream.task == "classification" else ~np.isnan(previous)
+    return np.asarray(previous[known])
 
 
 def _previous_or(stream: Stream, rows: NDArray[np.int32], otherwise: NDArray[Any]) -> NDArray[Any]:

@@ -6,6 +6,7 @@ pipeline every client makes its own features online, with the same bits as in th
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -50,6 +51,8 @@ class Inputs:
         self.spec, self.labelled = spec, labelled
         self.pipeline = None if spec is None else spec.pipeline
         self.past = self.nothing()
+        self._ahead = 1 if self.pipeline is None else self.pipeline.target.ahead
+        self._rows: deque[Any] = deque()  # of samples whose target is that of a later one
 
     def nothing(self) -> Past:
         """The past of a client that has seen no sample."""
@@ -82,11 +85,25 @@ class Inputs:
         return row
 
     def naive(self, label: npt.NDArray[Any]) -> float | None:
-        """The error of the client's last label for this one; None before the first."""
+        """The error of the client's last label, as it was known at the prediction, for this one; None without any."""
         last, now = float(self.past.last[0]), float(label[0])
-        if np.isnan(last):
+        if self._ahead > 1 and isinstance(self.past.features, PipelineMemory):
+            last = float(self.past.features.target.past[0, self._ahead - 1])
+        if np.isnan(last) or (self.labelled and last < 0):
             return None
         return float(last != now) if self.labelled else (last - now) ** 2
+
+    def due(self, sample: Any, label: npt.NDArray[Any]) -> Any | None:
+        """Whose prediction `label`, the row's own, answers: that of `sample`, or N rows ahead of an earlier one.
+
+        The first N - 1 labels answer nobody; they count as seen.
+        """
+        self._rows.append(sample)
+        if len(self._rows) >= self._ahead:
+            return self._rows.popleft()
+        if self.pipeline is not None and isinstance(self.past.features, PipelineMemory):
+            self.past = self.past._replace(features=self.pipeline.learn(self.past.features, label))
+        return None
 
     def learn(self, label: npt.NDArray[Any], error: float) -> None:
         """This label belonged to the client's oldest open sample, whose prediction had this `error`."""

@@ -181,7 +181,8 @@ class Learner:
 
         The prediction that counts is the one that `predict` made for this sample, however long ago, or else that of
         what it holds now. A sample that comes when the round has had its share is counted, not learnt.
-        With the `sample` that `predict` was given, x may be None.
+        With the `sample` that `predict` was given, x may be None, and y is its label. With x they are one row: where
+        the task predicts N rows ahead, y is the label of the sample N - 1 rows before.
         """
         one, inputs = self._opened(), self._inputs()
         label = inputs.label(y)
@@ -195,11 +196,14 @@ class Learner:
             asked = self._asked.take(None, readings) or Asked(
                 inputs.observe(readings, clock.now() if time is None else time), one.experts
             )
-        _, errors, losses = rounds.judge(one.model, asked.experts, asked.row, label)
-        self._count(inputs, label, float(errors[0]))
+        due = asked if x is None else inputs.due(asked, label)
+        losses: tuple[Any, ...] = tuple(np.zeros(1, np.float32) for _ in asked.experts)
+        if due is not None:
+            _, errors, losses = rounds.judge(one.model, due.experts, due.row, label)
+            self._count(inputs, label, float(errors[0]))
         if not self.hungry:
             return False, []
-        one.learn(asked.row, label, losses)
+        one.learn(None if due is None else due.row, label, losses)
         return True, self._advance(one)
 
     def skip(self) -> list[Publish]:

@@ -87,10 +87,17 @@ class OpenWindow:
         copy = np.asarray(self.opened.down.model)
         return task.method.broadcast.decode(encoded, True, copy, task.dim, task.seed, step)
 
-    def learn(self, row: npt.NDArray[np.float32], label: npt.NDArray[Any], losses: tuple[Any, ...]) -> None:
-        """One local step on what was made of a sample; `losses` are those of the experts that answered."""
+    def learn(
+        self, row: npt.NDArray[np.float32] | None, label: npt.NDArray[Any], losses: tuple[Any, ...]
+    ) -> None:
+        """One local step on what was made of a sample; `losses` are those of the experts that answered.
+
+        Without a `row` the label answers no prediction, and there is nothing to learn from it.
+        """
 
         def gradients(at: Any) -> npt.NDArray[np.float32]:
+            if row is None:
+                return np.zeros((1, self.model.dim), np.float32)
             return np.asarray(self.model.client_gradients(at, row, label))
 
         self.window = rounds.learn(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ofediq.errors import DataError
-from ofediq.streams.dataset import Dataset
+from ofediq.streams.dataset import UNKNOWN_LABEL, Dataset
 from ofediq.streams.features.labels import LabelTarget
 from ofediq.streams.features.numbers import NumberTarget
 from ofediq.streams.features.pipeline import Pipeline, put, take
@@ -34,6 +34,11 @@ def featurize(stream: Stream, pipeline: Pipeline) -> Stream:
     >>> rows = featurize(Stream(data, np.arange(5)[:, None]), Pipeline(Readings(("x",)), NumberTarget("last")))
     >>> rows.x[:, -2:].tolist()  # forecast and unit: the last value, and its usual change
     [[0.0, 0.0], [0.0, 0.0], [2.0, 0.0], [4.0, 0.0], [6.0, 2.0]]
+
+    With `ahead` = N > 1 the target of a sample is that of the client's row N - 1 later. Beside what is predicted from
+    a sample then holds what is learnt at its step: the row of N - 1 before, whose target has come just now, that
+    target, and 1; all 0 before there is one (`ofediq.models.late` reads it). A client's last N - 1 rows have no
+    target and are left out.
     """
     source = stream.dataset
     readings = _flat(source)
@@ -70,16 +75,51 @@ def featurize(stream: Stream, pipeline: Pipeline) -> Stream:
         feature_names=(*pipeline.columns, *pipeline.anchors),
         gaps=False,
     )
-    return Stream(made, order)
+    return _ahead(Stream(made, order), pipeline.target.ahead)
 
 
-def suggest(dataset: Dataset, baseline: str = "auto", season: int | None = None) -> Pipeline:
+def _ahead(stream: Stream, ahead: int) -> Stream:
+    """Rows of `featurize` as samples whose targets are those of `ahead` - 1 rows later."""
+    if ahead == 1:
+        return stream
+    data, order = stream.dataset, stream.order.copy()
+    later, before = np.full(len(data), ABSENT), np.full(len(data), ABSENT)
+    last = np.full(len(data), np.nan if data.classes is None else UNKNOWN_LABEL, data.y.dtype)
+    for client in range(stream.clients):
+        own = order[stream.present[:, client], client]
+        later[own[: 1 - ahead]], before[own[ahead - 1 :]] = own[ahead - 1 :], own[: 1 - ahead]
+        last[own[1:]] = data.y[own[:-1]]
+    kept = np.flatnonzero(later >= 0)
+    if not len(kept):
+        longest = int(stream.present.sum(axis=0).max())
+        raise DataError(f"`horizon` must be at most the {longest} rows of a client, got {ahead}")
+    # What is learnt at a step is the row whose target is that step's own.
+    known, then = before[kept] >= 0, np.maximum(before[kept], 0)
+    learnt = np.concatenate([data.x[then], data.y[kept, None], np.ones((len(kept), 1))], axis=1)
+    places = np.full(len(data), ABSENT)
+    places[kept] = np.arange(len(kept))
+    order = np.where(order >= 0, places[order], ABSENT)
+    made = replace(
+        data,
+        x=np.concatenate([data.x[kept], np.where(known[:, None], learnt, 0)], axis=1).astype(np.float32),
+        y=data.y[later[kept]],
+        previous=last[kept],
+        time=None if data.time is None else data.time[kept],
+        client_ids=None if data.client_ids is None else data.client_ids[kept],
+        feature_names=(),  # a sample holds two rows
+        ahead=ahead,
+    )
+    return Stream(made, order[: np.flatnonzero((order >= 0).any(axis=1))[-1] + 1])
+
+
+def suggest(dataset: Dataset, baseline: str = "auto", season: int | None = None, ahead: int = 1) -> Pipeline:
     """A pipeline for `dataset`: flags and gaps as they occur, the calendar if it has dates, a day as season.
 
     Arguments:
         dataset: what is to be learnt; images and other samples with several axes have no pipeline.
         baseline: "auto", "last", "mean", "season" or "none".
         season: rows of one client per season; None: a day, where the dates say how many rows that is.
+        ahead: how many rows after the last known target the predicted one is.
     """
     x = _flat(dataset)
     names = dataset.feature_names or tuple(f"x{place}" for place in range(x.shape[1]))
@@ -90,7 +130,9 @@ def suggest(dataset: Dataset, baseline: str = "auto", season: int | None = None)
     gapped = tuple(name for name, gap in zip(names, missing.any(axis=0), strict=True) if gap)
     dates = _has_dates(dataset)
     rows = (_rows_per_day(dataset) if dates else 0) if season is None else season
-    return pipeline_for(names, dataset.classes, baseline, rows, flags=flagged, gaps=gapped, calendar=dates)
+    return pipeline_for(
+        names, dataset.classes, baseline, rows, flags=flagged, gaps=gapped, calendar=dates, ahead=ahead
+    )
 
 
 def pipeline_for(
@@ -103,6 +145,7 @@ def pipeline_for(
     gaps: tuple[str, ...] = (),
     calendar: bool = False,
     lags: int | None = None,
+    ahead: int = 1,
     scaling: str = "standard",
 ) -> Pipeline:
     """A pipeline for readings of these names: changes beside levels unless there are many, some past targets.
@@ -116,6 +159,7 @@ def pipeline_for(
         gaps: readings that may be missing.
         calendar: whether samples have a date.
         lags: past targets among the features; None: 4 numbers, 2 labels where there are few.
+        ahead: how many rows after the last known target the predicted one is.
         scaling: "standard" or "robust".
 
     >>> pipeline_for(("heat",), classes=2).target.lags, pipeline_for(("heat",)).target.lags
@@ -123,14 +167,12 @@ def pipeline_for(
     """
     measured = Readings(names, flags, gaps, len(names) <= _MANY_READINGS)
     if classes is None:
-        return Pipeline(
-            measured, NumberTarget(baseline, season, 4 if lags is None else lags), calendar, scaling
-        )
+        number = NumberTarget(baseline, season, 4 if lags is None else lags, ahead)
+        return Pipeline(measured, number, calendar, scaling)
     usual = 2 if classes <= _MANY_CLASSES else 0
     count = usual if lags is None else lags
-    return Pipeline(
-        measured, LabelTarget(classes, baseline, season if count else 0, count), calendar, scaling
-    )
+    label = LabelTarget(classes, baseline, season if count else 0, count, ahead)
+    return Pipeline(measured, label, calendar, scaling)
 
 
 def _flat(dataset: Dataset) -> NDArray[Any]:

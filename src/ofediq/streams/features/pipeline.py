@@ -22,6 +22,8 @@ from ofediq.streams.features.running import Numbers
 
 BASELINES = ("auto", "last", "mean", "season", "none")
 SCALES = ("standard", "robust")
+FARTHEST = 10_000
+"""Rows ahead that can be predicted: a client remembers as many targets."""
 _DAY, _WEEK = 86_400.0, 604_800.0
 _BASELINE = re.compile(r"(auto|last|mean|none|season)(?:\((\d+)\))?")
 
@@ -52,9 +54,11 @@ class Pipeline:
     """How a sample becomes features; frozen, pure, and plain enough for JSON.
 
     A client's step: `row, memory = observe(memory, readings, time)`, predict from `row`, then, when the target is
-    known, `memory = learn(memory, target)`. To predict without a target, keep the memory from before. A row holds
-    `columns` (the features, about 1 in size, cut to `limit`) and then `anchors`: where the prediction starts, see
-    `NumberTarget` and `LabelTarget`. Models read it through `ofediq.models.anchored`.
+    known, `memory = learn(memory, target)`. To predict without a target, keep the memory from before. With
+    `target.ahead` = N a row is there to predict the target of N - 1 rows later, N rows after the last known one; each
+    row's own target is learnt when it comes. A row holds `columns` (the features, about 1 in size, cut to `limit`)
+    and then `anchors`: where the prediction starts, see `NumberTarget` and `LabelTarget`. Models read it through
+    `ofediq.models.anchored`.
 
     Attributes:
         readings: what is measured.
@@ -92,6 +96,7 @@ class Pipeline:
         require_positive("limit", self.limit)
         require_integer("season", self.target.season, 0)
         require_integer("lags", self.target.lags, 0)
+        require_integer("ahead", self.target.ahead, 1, FARTHEST)
         seasonal = self.target.baseline != "season" or self.target.season > 0
         require(seasonal, "baseline", "'season' needs the rows per season, such as season(24)", "season")
 
