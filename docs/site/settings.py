@@ -23,6 +23,7 @@ FILES: dict[str, dict[str, type[Any]]] = {
         "method": MethodChoice,
         "rounds": Rules,
         "clients": Rules,
+        "rollout": Rules,
         "broker": Broker,
         "page": PageChoice,
         "tracker": TrackerChoice,

@@ -23,6 +23,7 @@ from ofediq.cli.methods import methods
 from ofediq.cli.plan import plan
 from ofediq.cli.report import report
 from ofediq.cli.reproduce import reproduce
+from ofediq.cli.rollout import promote, rollback
 from ofediq.cli.run import run
 from ofediq.cli.serve import serve
 from ofediq.cli.sweep import sweep
@@ -53,6 +54,8 @@ app.command()(up)
 app.command()(serve)
 app.command()(client)
 app.command()(admit)
+app.command()(promote)
+app.command()(rollback)
 app.add_typer(certs, name="certs")
 app.command()(report)
 app.command()(export)

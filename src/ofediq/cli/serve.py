@@ -52,6 +52,8 @@ def serve(
 
     Publishes the model, collects updates, closes rounds, serves the page.
     Killed and started again, it continues after its last closed round.
+    Another model, features or method in the file takes effect while it
+    runs, on a share of the clients first with `canary` under rollout.
     Without a broker in the file it runs an embedded one on loopback.
 
     Examples:
@@ -70,23 +72,26 @@ def serve(
     if start_from is not None:
         chosen = replace(chosen, start_from=str(start_from))
     with alone("folder", chosen.folder):
-        summary = asyncio.run(_serve(chosen))
+        summary = asyncio.run(_serve(chosen, config))
     _print(summary, as_json)
     if summary["unsaved"]:
         raise typer.Exit(1)
 
 
-async def _serve(config: Any) -> dict[str, Any]:
+async def _serve(config: Any, path: Path) -> dict[str, Any]:
     from ofediq.federation.network.server import Server
     from ofediq.federation.network.tracked import RoundTracker
-    from ofediq.federation.setup import assemble
+    from ofediq.federation.rollout import Rollout
 
-    coordinator = assemble(config)
+    rollout = Rollout(path, config)
+    coordinator = rollout.start()
     async with broker_of(config.broker) as broker, page_of(coordinator.monitor, config.page) as address:
         if address is not None:
             typer.echo(f"Page: {address}", err=True)
         follower = RoundTracker(coordinator.monitor, tracker_of(config.tracker, config.name))
-        server = Server(coordinator, broker, config.folder, patience=60.0, on_round=follower.round)
+        server = Server(
+            coordinator, broker, config.folder, patience=60.0, on_round=follower.round, operator=rollout
+        )
         with stopping(server.stop):
             await server.run()
         await asyncio.to_thread(follower.end)

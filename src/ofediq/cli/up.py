@@ -163,7 +163,8 @@ async def _up(
 
     experiment = Experiment.set_up(choices)
     stream, method, spec = experiment.readings, next(iter(experiment.methods.values())), experiment.spec
-    assert stream is not None and spec is not None  # `set_up` made them
+    assert stream is not None  # `set_up` made it
+    assert spec is not None
     limit = f"must be at most {_MOST_CLIENTS} processes: --clients, or another --client-column"
     require(stream.clients <= _MOST_CLIENTS, "clients", limit, stream.clients)
     rules = Rules(

@@ -6,7 +6,7 @@ import math
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 _Size = Annotated[int, limited(1, 10**7)]
 _Names = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=256)], ...], Meta(max_length=4096)]
+VERSIONED = ("model", "features", "method")
+"""The tables of federation.toml that make a version of the task."""
+
 _MOST_PARAMETERS = 2**28  # a broadcast of 1 GiB
 
 
@@ -270,6 +273,9 @@ class FederationConfig(Settings):
     broker: Broker | None = None
     page: PageChoice = field(default_factory=PageChoice)
     tracker: TrackerChoice = field(default_factory=TrackerChoice)
+    versioned: dict[str, Any] = field(
+        default_factory=dict
+    )  # the tables that make a version, as the file has them
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -289,7 +295,7 @@ class FederationConfig(Settings):
     def read(cls, path: str | Path) -> FederationConfig:
         """The configuration in a file; raises `InputError` with the table and key that is wrong."""
         path, content = Path(path), _load(path)
-        tables = ("model", "features", "method", "rounds", "clients", "broker", "page", "tracker")
+        tables = (*VERSIONED, "rounds", "clients", "rollout", "broker", "page", "tracker")
         top = _top(cls, content, tables)
         clients = from_table(Rules, content.get("clients", {}), "clients")
         clients.setdefault("open", not clients.get("roster"))
@@ -298,10 +304,26 @@ class FederationConfig(Settings):
             model=ModelChoice.from_table(content.get("model", {}), "model"),
             features=FeatureChoice.from_table(content.get("features", {}), "features"),
             method=MethodChoice.from_table(content.get("method", {}), "method"),
-            rules=Rules(**from_table(Rules, content.get("rounds", {}), "rounds"), **clients),
+            rules=Rules(
+                **from_table(Rules, content.get("rounds", {}), "rounds"),
+                **from_table(Rules, content.get("rollout", {}), "rollout"),
+                **clients,
+            ),
             broker=_broker(path, content["broker"]) if "broker" in content else None,
             page=PageChoice.from_table(content.get("page", {}), "page"),
             tracker=TrackerChoice.from_table(content.get("tracker", {}), "tracker"),
+            versioned={table: content.get(table, {}) for table in VERSIONED},
+        )
+
+    def as_version(self, tables: Mapping[str, Any]) -> FederationConfig:
+        """The same with these [model], [features] and [method]."""
+        return replace(
+            self,
+            start_from=self.start_from if tables == self.versioned else None,
+            model=ModelChoice.from_table(tables["model"], "model"),
+            features=FeatureChoice.from_table(tables["features"], "features"),
+            method=MethodChoice.from_table(tables["method"], "method"),
+            versioned=dict(tables),
         )
 
 

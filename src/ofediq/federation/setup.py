@@ -23,8 +23,26 @@ from ofediq.methods.privacy import promise_of
 from ofediq.models import Model
 
 
-def assemble(config: FederationConfig) -> Coordinator:
-    """The coordinator that a configuration describes, with the state in its folder if there is one."""
+class _InFolder:
+    """A state that is read from the folder."""
+
+
+_IN_FOLDER = _InFolder()
+
+
+def assemble(
+    config: FederationConfig,
+    *,
+    saved: ServerState | _InFolder | None = _IN_FOLDER,
+    monitor: Monitor | None = None,
+) -> Coordinator:
+    """The coordinator that a configuration describes.
+
+    Args:
+        config: what federation.toml says.
+        saved: continue from this; that in its folder, if there is one, where it is left out.
+        monitor: where the record goes; a new one if left out.
+    """
     model = config.spec()
     built = model.build()
     method = config.method.build(built, len(config.rules.roster))
@@ -36,6 +54,8 @@ def assemble(config: FederationConfig) -> Coordinator:
         config.seed,
         config.folder,
         initial=None if config.start_from is None else start_from(config.start_from, built, model),
+        saved=saved,
+        monitor=monitor,
         budget=config.method.budget_for(built.dim),
     )
 
@@ -48,6 +68,8 @@ def coordinate(
     seed: int = 0,
     folder: Path | None = None,
     initial: npt.NDArray[np.float32] | None = None,
+    saved: ServerState | _InFolder | None = _IN_FOLDER,
+    monitor: Monitor | None = None,
     **shown: Any,
 ) -> Coordinator:
     """A coordinator with its monitor, continued from `folder` where it holds a state.
@@ -60,12 +82,17 @@ def coordinate(
         seed: of all draws.
         folder: where the state is kept; None for none.
         initial: parameters to begin with, where no state is continued.
+        saved: continue from this, not from what is in the folder.
+        monitor: where the record goes; a new one if left out.
         shown: more parameters for the page.
     """
-    saved = None if folder is None else ServerState.read(folder / STATE_FILE)
+    if isinstance(saved, _InFolder):
+        saved = None if folder is None else ServerState.read(folder / STATE_FILE)
     built = model.build() if isinstance(model, ModelSpec) else model
     parameters = {**_parameters(method, rules), **shown, "model": built.name, "dim": built.dim, "seed": seed}
-    monitor = Monitor(name, built.task, parameters, rules.rounds)
+    if monitor is None:
+        monitor = Monitor(name, built.task, parameters, rules.rounds)
+    monitor.parameters, monitor.task = parameters, built.task
     return Coordinator(
         name, method, model, monitor, rules, seed, epoch=time.time_ns(), saved=saved, initial=initial
     )

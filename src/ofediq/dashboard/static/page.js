@@ -78,6 +78,8 @@ function showProgress() {
   const rounds = limit ? `round ${format.count(totals.rounds)} of ${format.count(limit)}` : `round ${format.count(totals.rounds)}`;
   const now = Date.now() / 1000 + state.offset;
   put("progress-text", `${rounds}, step ${format.count(step)}, up for ${format.span(now - state.started)}`);
+  document.getElementById("trial").hidden = !state.trial;
+  put("trial", state.trial ?? "");
   const bar = document.getElementById("progress");
   bar.hidden = !limit;
   bar.max = limit || 1;

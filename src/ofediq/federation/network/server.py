@@ -42,6 +42,7 @@ class Server:
         folder: for the state; None to keep none.
         patience: seconds to wait for the broker at the start; None for ever.
         on_round: called after every closed round with the monitor's latest round.
+        operator: asked now and then whether another coordinator takes over; returns it, and what it says then.
     """
 
     def __init__(
@@ -51,12 +52,13 @@ class Server:
         folder: Path | None = None,
         patience: float | None = None,
         on_round: Callable[[], None] | None = None,
+        operator: Callable[[Coordinator, float], tuple[Coordinator, list[Action]] | None] | None = None,
     ) -> None:
         self.coordinator, self.broker, self.patience = coordinator, broker, patience
         self.monitor = coordinator.monitor
         self.path = None if folder is None else folder / STATE_FILE
         self._model_at = -float("inf")
-        self.on_round = on_round
+        self.on_round, self.operator = on_round, operator
         self._stop = asyncio.Event()
         self._answers: set[asyncio.Task[None]] = set()
         self._closed = (0, 0)  # bytes on sockets that are closed by now
@@ -123,6 +125,10 @@ class Server:
                 else:
                     actions = self.coordinator.receive(*item, now)
                 await self._perform(link, actions)
+                found = None if self.operator is None else self.operator(self.coordinator, now)
+                if found is not None:
+                    self.coordinator, actions = found
+                    await self._perform(link, actions)
         finally:
             stopped.cancel()
 

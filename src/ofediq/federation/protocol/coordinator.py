@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from ofediq.errors import InputError, WireError, require
 from ofediq.federation.names import require_name
 from ofediq.federation.protocol.allowance import Allowance
+from ofediq.federation.protocol.canary import Canary
 from ofediq.federation.protocol.guard import Guard
 from ofediq.federation.protocol.keeper import Keeper
 from ofediq.federation.protocol.members import Members
@@ -102,6 +104,7 @@ class Coordinator:
         self._reports: list[Report] = []  # since the last round closed
         self._strays: set[str] = set()  # clients whose report came outside of its round, since then
         self._allowance = Allowance.of(method)
+        self.canary: Canary | None = None
         self._round: OpenRound | None = None
         self._last_opened = -math.inf
         self._patience = math.inf  # until when the first round waits for `start_clients`
@@ -179,18 +182,25 @@ class Coordinator:
             actions.append(self._publish(*self.keeper.broadcasts.whole(self._message())))
         else:  # what an earlier federation of this name left behind must not be taken for ours
             actions.append(self._publish("model", b""))
+        if self.canary is not None:
+            actions += self.canary.connected(now)
         return actions + self.tick(now)
 
     def receive(self, topic: str, payload: bytes, now: float) -> list[Action]:
         """A message of a client. Whatever it holds, it is taken, ignored or counted as rejected."""
         kind, name = split_topic(topic, self.federation)
+        if self.canary is not None and name in self.canary.names:
+            return self.canary.receive(topic, payload, now)
         if kind in ("here", "u") and not self._allowance.hears(name, now):
             self.monitor.rejected["flood"] += 1
             return []
         if kind == "here":
             actions = self._on_presence(name, payload, now)
         elif kind == "u":
-            self._on_update(name, payload, now)
+            if name in self.members.moving:
+                self.monitor.reject(name, "late")
+            else:
+                self._on_update(name, payload, now)
             actions = []
         elif kind == "s":
             self._on_secure(name, payload)
@@ -206,11 +216,17 @@ class Coordinator:
             actions += self._close(self._round, now)
         if self._round is None and self._may_open(now):
             actions += self._open(now)
+        if self.canary is not None:
+            actions += self.canary.tick(now)
         self.monitor.state = self._status(now)
         return actions
 
     def next_tick(self) -> float:
         """When `tick` is needed if nothing arrives; infinite if never."""
+        apart = math.inf if self.canary is None else self.canary.coordinator.next_tick()
+        return min(apart, self._next_tick())
+
+    def _next_tick(self) -> float:
         if self._round is not None:
             if self._round.secured is not None:
                 return self._round.secured.ends
@@ -263,6 +279,26 @@ class Coordinator:
         payload = self._message().encode()
         one.catching_up += 8 * len(payload)
         return [self._publish(f"whole/{name}", payload)]
+
+    def send_ahead(self, canary: Canary, now: float) -> list[Action]:
+        """Give some clients a new version before the others."""
+        self.canary = canary
+        there = self.members.present & canary.names
+        self.members.present -= canary.names
+        return canary.told(canary.coordinator.welcome(there, now))
+
+    def recall(self, now: float) -> list[Action]:
+        """Take the clients of the canary back."""
+        canary, self.canary = self.canary, None
+        return [] if canary is None else self.welcome(canary.coordinator.members.present, now)
+
+    def welcome(self, names: Iterable[str], now: float) -> list[Action]:
+        """Take clients over from another version."""
+        said: list[Action] = []
+        for name in sorted(names):
+            said += self._on_presence(name, write_json(online=True), now)
+            self.members.moving.add(name)
+        return said + self.tick(now)
 
     # Updates ----------------------------------------------------------------------------------------------------
 
@@ -414,7 +450,8 @@ class Coordinator:
         self._reports.clear()
         self._strays.clear()
         told = [self._publish("task", self.task.encode())] if changed else []
-        return [Save(self.saved()), *told, *(self._announce() if self.finished else [])]
+        last = [*self._announce(), *self.recall(now)] if self.finished else []
+        return [Save(self.saved()), *told, *last]
 
     def _status(self, now: float) -> Literal["waiting", "running", "finished"]:
         if self.finished:

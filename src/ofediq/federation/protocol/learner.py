@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.codec import Additive
-from ofediq.errors import InputError
+from ofediq.errors import InputError, WireError
 from ofediq.federation import clock
 from ofediq.federation.protocol.inputs import Inputs
 from ofediq.federation.protocol.limits import Limits
@@ -32,7 +32,7 @@ from ofediq.federation.protocol.messages import (
 from ofediq.federation.protocol.predictions import REMEMBERED, Asked, Prediction, Waiting
 from ofediq.federation.protocol.reports import Report
 from ofediq.federation.protocol.secured import SecureMember
-from ofediq.federation.protocol.task import Task
+from ofediq.federation.protocol.task import Task, differences
 from ofediq.federation.protocol.window import OpenWindow
 from ofediq.methods import round as rounds
 from ofediq.models import Model
@@ -81,6 +81,8 @@ class Learner:
         self._file = file
         self._took_part = False
         self._stale = 0  # broadcasts of an earlier server in a row
+        self._apart = False  # whether it has a task of its own, before the others
+        self._common: dict[str, bytes] = {}  # what all others were told
         self._waiting: bytes | None = None  # a model that came before the task or the number
         self.position = 0  # rows of its source that it has read
         self.inputs: Inputs | None = None
@@ -138,7 +140,8 @@ class Learner:
         """A message of the server: `task`, `welcome`, `model`, ... Raises `WireError` if it is not understood."""
         self.limits.check(kind, payload=len(payload))
         if kind == "task":
-            return self._on_task(Task.decode(payload, self.limits))
+            self._common[kind] = payload
+            return [] if self._apart else self._on_task(self._understood(payload))
         if kind == "welcome":
             content = read_json("welcome", payload)
             number = content.get("number")
@@ -146,10 +149,13 @@ class Learner:
                 raise InputError(f"`number` must be an integer below 2^32 - 1, got {number!r}")
             self.number = number
             here = [] if content.get("online") is not False else [self._here()]  # it is taken for gone
-            return here + self._on_waiting()
+            return here + self._placed(content.get("task")) + self._on_waiting()
         if kind in ("cohort", "shares") and self._open is not None and self._open.secure is not None:
             said, body = self._open.secure.receive(kind, payload)
             return said + self._masked(self._open, body)
+        if kind in ("model", "delta") and self._apart:
+            self._common["model"] = payload
+            return []
         if kind in ("model", "delta", "whole") and payload:  # an empty one says that there is none yet
             self._waiting = payload
             return self._on_waiting()
@@ -218,9 +224,37 @@ class Learner:
             return []
         return [self._publish(self.step, b"", last=True)]
 
+    def _placed(self, own: Any) -> list[Publish]:
+        """Follow a task of its own, or, where it has none any more, that of all others."""
+        if own is None and not self._apart:
+            return []
+        said = []
+        if self._apart != (own is not None):
+            self._report = Report()  # what another version predicted says nothing about this one
+            said = [self._here()]  # what it says from here on is about this one
+        self._apart, payload = own is not None, self._common.get("task")
+        if isinstance(own, dict):
+            payload = write_json(**{key: value for key, value in own.items() if key != "protocol"})
+        said += [] if payload is None else self._on_task(self._understood(payload))
+        if not self._apart:
+            self._waiting = self._common.pop("model", None) or None
+        return said
+
+    def _understood(self, payload: bytes) -> Task:
+        try:
+            return Task.decode(payload, self.limits)
+        except WireError as error:
+            if self.task is not None and not _version(payload) > self.task.version:
+                raise
+            self._open = self.task = None  # what it knows is over: it takes no part until it is told better
+            raise WireError(f"{error}; client {self.name} takes no part until it can follow") from None
+
     def _on_task(self, task: Task) -> list[Publish]:
         if task == self.task:
             return []
+        if self.task is not None:
+            changed = differences(*(json.loads(one.encode()) for one in (self.task, task)))
+            log.info("client %s: new task, %s", self.name, "; ".join(changed)[:600])
         model = self._given if task.model is None else task.model.build()
         if model is None:
             raise InputError("`model` must be given to this client: the federation's is not a built-in one")
@@ -384,3 +418,12 @@ class Learner:
     def features(self) -> tuple[str, ...]:
         """The names of a sample's numbers, as the task has them; none before it came."""
         return () if self.task is None or self.task.model is None else self.task.model.features
+
+
+def _version(payload: bytes) -> int:
+    """Of a task that may hold anything; -1 if it has none."""
+    try:
+        version = read_json("task", payload).get("version")
+    except WireError:
+        return -1
+    return version if isinstance(version, int) else -1

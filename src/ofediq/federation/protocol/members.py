@@ -21,6 +21,7 @@ class Members:
     Attributes:
         numbers: by name.
         present: names of those that are connected.
+        moving: those who come from another version and have not greeted yet: what they say is about that one.
 
     >>> members = Members(("a", "b"))
     >>> members.greet("c")
@@ -31,6 +32,7 @@ class Members:
     def __init__(self, names: Iterable[str] = ()) -> None:
         self.numbers: dict[str, int] = {name: number for number, name in enumerate(names)}
         self.present: set[str] = set()
+        self.moving: set[str] = set()
         self._silent: dict[str, int] = {}  # due rounds in a row without a word
         self._granted: set[str] = set()  # who was given another chance since it was last heard
 
@@ -48,6 +50,7 @@ class Members:
         """A client is there; one that was silent has one more chance until it is heard, however often it greets."""
         self.add(name)
         self.present.add(name)
+        self.moving.discard(name)
         if not self.awaited(name) and name not in self._granted:
             self._silent[name] = PATIENCE - 1
             self._granted.add(name)

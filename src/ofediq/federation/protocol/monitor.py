@@ -186,6 +186,7 @@ class Monitor:
         self.problems: dict[str, str] = {}
         self.rejected: Counter[str] = Counter()
         self.rollbacks = 0  # to an earlier model
+        self.trial: str | None = None  # how a version fares that some clients have before the others
         self.alarms = 0  # times that errors had risen
         self.drift: list[int] = []  # steps of these alarms
         self._drift_test = DriftTest()  # a server that is started again learns anew what errors are usual
@@ -315,5 +316,6 @@ class Monitor:
             "history": self._curve.points,
             "spacing": self._curve.spacing,
             "drift": self.drift,
+            "trial": self.trial,
             "problems": list(self.problems.values()),
         }

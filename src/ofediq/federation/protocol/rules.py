@@ -57,6 +57,18 @@ class Rules(Settings):
         table="rounds",
     )
 
+    canary: Annotated[float, Meta(ge=0, lt=1)] = setting(
+        0.0,
+        "Share of clients that a new model or method is tried on first; 0: all get it at once.",
+        table="rollout",
+    )
+    samples: Annotated[int, limited(10, 10**9)] = setting(
+        1000, "Predictions on either side after which it is promoted or withdrawn.", table="rollout"
+    )
+    margin: Annotated[float, Meta(ge=0, le=10)] = setting(
+        0.05, "By how much its error may be above what the others' promises.", table="rollout"
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("rounds", "clip"):
