@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ofediq.dashboard.feed import NewsFeed, columns, events, to_json
+from ofediq.dashboard.feed import NewsFeed, Press, columns, events, to_json
 from ofediq.federation.protocol.monitor import HISTORY, Monitor
 from tests.dashboard.harness import a_round, monitor
 
@@ -80,7 +80,7 @@ def test_json_that_browsers_read(data: object, text: str) -> None:
 def test_everything_comes_first_then_one_update_for_all_that_happened_meanwhile() -> None:
     async def scene() -> list[tuple[str, dict[str, Any]]]:
         one = monitor()
-        stream = events(one, asyncio.Event(), interval=0.01, heartbeat=0.05)
+        stream = events(Press(one, interval=0.01), asyncio.Event(), heartbeat=0.05)
         heard = [parsed(await anext(stream))]
         for step in range(1, 6):
             one.record(a_round(step))
@@ -96,7 +96,7 @@ def test_everything_comes_first_then_one_update_for_all_that_happened_meanwhile(
 def test_updates_keep_their_distance() -> None:
     async def scene() -> None:
         one = monitor()
-        stream = events(one, asyncio.Event(), interval=3600)
+        stream = events(Press(one, interval=3600), asyncio.Event())
         await anext(stream)
         one.touch()
         assert parsed(await anext(stream))[0] == "update"
@@ -110,9 +110,56 @@ def test_updates_keep_their_distance() -> None:
 def test_the_end_of_the_server_ends_the_stream() -> None:
     async def scene() -> int:
         closing = asyncio.Event()
-        stream = events(Monitor("f", "regression", {}), closing)
+        stream = events(Press(Monitor("f", "regression", {})), closing)
         await anext(stream)
         asyncio.get_running_loop().call_later(0.01, closing.set)
         return len([message async for message in stream])
 
     assert asyncio.run(scene()) == 0
+
+
+def test_an_update_is_written_out_once_for_all_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = []
+
+    def counted(data: Any) -> str:
+        written.append(data)
+        return to_json(data)
+
+    async def scene() -> list[list[tuple[str, dict[str, Any]]]]:
+        one, closing = monitor(), asyncio.Event()
+        press = Press(one, interval=0.0)
+        streams = [events(press, closing, heartbeat=0.5) for _ in range(50)]
+        heard = [[parsed(await anext(stream))] for stream in streams]
+        monkeypatch.setattr("ofediq.dashboard.feed.to_json", counted)
+        for step in range(1, 4):
+            one.record(a_round(step))
+            for told, stream in zip(heard, streams, strict=True):
+                told.append(parsed(await anext(stream)))
+        return heard
+
+    for told in asyncio.run(scene()):
+        assert [news["history"]["step"] for _, news in told[1:]] == [[1], [2], [3]]
+    assert len(written) == 3
+
+
+def test_a_reader_who_comes_late_or_sleeps_long_misses_nothing() -> None:
+    async def scene() -> tuple[dict[str, Any], list[Reader]]:
+        one, closing = monitor(), asyncio.Event()
+        press = Press(one, interval=0.0)
+        # One hears all, one sleeps, one comes late.
+        streams = [events(press, closing, heartbeat=0.5) for _ in range(3)]
+        readers = [Reader(parsed(await anext(stream))[1]) for stream in streams[:2]]
+        for step in range(1, 31):
+            one.record(a_round(step))
+            if step == 20:
+                readers.append(Reader(parsed(await anext(streams[2]))[1]))
+            for number in (0, 2)[: 1 + (step > 20)]:
+                readers[number].hear(parsed(await anext(streams[number]))[1])
+        readers[2].hear(parsed(await anext(streams[2]))[1])  # it was told of step 20 twice
+        kind, whole = parsed(await anext(streams[1]))
+        assert kind == "snapshot"
+        readers[1] = Reader(whole)
+        return one.snapshot(), readers
+
+    snapshot, readers = asyncio.run(scene())
+    assert all(reader.history == columns(snapshot["history"]) for reader in readers)

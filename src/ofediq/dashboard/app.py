@@ -16,7 +16,7 @@ from starlette.routing import Mount, Route
 
 from ofediq.dashboard.access import Token, TokenGate
 from ofediq.dashboard.assets import Assets, page_html
-from ofediq.dashboard.feed import events, to_json
+from ofediq.dashboard.feed import Press, events, to_json
 from ofediq.dashboard.metrics import CONTENT_TYPE, exposition
 from ofediq.dashboard.planning import plan_for
 from ofediq.errors import InputError
@@ -75,7 +75,7 @@ class _Views:
     """What each address answers."""
 
     def __init__(self, monitor: Monitor, key: Token | None) -> None:
-        self._monitor, self._key = monitor, key
+        self._monitor, self._key, self._press = monitor, key, Press(monitor)
         self.closing = asyncio.Event()
 
     async def home(self, request: Request) -> Response:
@@ -86,7 +86,7 @@ class _Views:
         headers = {"X-Accel-Buffering": "no"}  # nginx would hold the events back
         if request.method == "HEAD":
             return Response(media_type="text/event-stream", headers=headers)
-        news = events(self._monitor, self.closing)
+        news = events(self._press, self.closing)
         return StreamingResponse(news, media_type="text/event-stream", headers=headers)
 
     async def snapshot(self, request: Request) -> Response:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ HEARTBEAT = 5.0
 
 RETRY = 1000
 """Milliseconds that a browser waits before it connects again."""
+
+_KEPT = 8  # updates for readers who are a little late
 
 News = dict[str, Any]
 
@@ -77,24 +80,72 @@ def columns(points: Sequence[dict[str, float]]) -> dict[str, list[float]]:
     return {name: [point[name] for point in points] for name in (points[0] if points else ())}
 
 
+class Press:
+    """What all readers of a page are told, written out once for all of them.
+
+    Args:
+        monitor: what is told.
+        interval: seconds between two updates, at least.
+
+    >>> press = Press(Monitor("greenhouse", "classification", {}), interval=0.0)
+    >>> edition = press.edition
+    >>> press.since(edition), len(press.everything()) > 100
+    ([], True)
+    >>> press.monitor.touch()
+    >>> [one[:13] for one in press.since(edition)], press.edition - edition
+    ([b'event: update'], 1)
+    """
+
+    def __init__(self, monitor: Monitor, *, interval: float = INTERVAL) -> None:
+        self.monitor, self.interval = monitor, interval
+        self.edition = 0
+        self._feed = NewsFeed(monitor)
+        self._feed.everything()
+        self.version = monitor.version
+        self._printed = -math.inf
+        self._issues: deque[bytes] = deque(maxlen=_KEPT)  # the newest last
+        self._whole = (-1, b"")  # with the version that it is of
+
+    def everything(self) -> bytes:
+        """The event for a new reader; who has it may hear all later updates, also those it knows in part."""
+        if self._whole[0] != self.monitor.version:
+            self._whole = self.monitor.version, event("snapshot", NewsFeed(self.monitor).everything())
+        return self._whole[1]
+
+    def since(self, edition: int) -> list[bytes]:
+        """The events after `edition`; everything, to a reader who is too slow for them."""
+        now = time.monotonic()
+        if self.monitor.version != self.version and now >= self._printed + self.interval:
+            self.version, self._printed, self.edition = self.monitor.version, now, self.edition + 1
+            self._issues.append(event("update", self._feed.news()))
+        missed = self.edition - edition
+        return (
+            [self.everything()]
+            if missed > len(self._issues)
+            else list(self._issues)[len(self._issues) - missed :]
+        )
+
+
 async def events(
-    monitor: Monitor, closing: asyncio.Event, *, interval: float = INTERVAL, heartbeat: float = HEARTBEAT
+    press: Press, closing: asyncio.Event, *, heartbeat: float = HEARTBEAT
 ) -> AsyncIterator[bytes]:
     """Server-sent events for one reader, until `closing` is set.
 
     `snapshot` first, then `update` whenever something changed, at most one per `interval` seconds; `alive` after
     `heartbeat` seconds without news, behind a comment that keeps middlemen from hanging up.
     """
-    feed = NewsFeed(monitor)
-    seen = monitor.version
-    yield f"retry: {RETRY}\n".encode() + event("snapshot", feed.everything())
+    edition, seen = press.edition, press.monitor.version
+    yield f"retry: {RETRY}\n".encode() + press.everything()
     while not closing.is_set():
-        if await _news(monitor, seen, closing, heartbeat):
-            seen = monitor.version
-            yield event("update", feed.news())
+        if await _news(press.monitor, seen, closing, heartbeat):
+            told = press.since(edition)
+            if press.edition > edition:
+                edition, seen = press.edition, press.version
+            for news in told:
+                yield news
         elif not closing.is_set():
             yield b": heartbeat\n" + event("alive", {"now": time.time()})
-        await _pause(closing, interval)
+        await _pause(closing, press.interval)
 
 
 def event(name: str, data: News) -> bytes:
