@@ -1,4 +1,6 @@
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -111,3 +113,15 @@ def test_a_token_is_a_word(token: str) -> None:
         InputError, match=r"^`token` must be a word of printable ASCII characters, got another$"
     ):
         page(monitor(), token=token)
+
+
+@pytest.mark.parametrize("path", ["metrics?token=wrong", "metrics"])
+def test_guesses_wait_for_each_other(guarded: Page, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ofediq.dashboard.access._GUESS", 0.1)
+    start = time.monotonic()
+    with ThreadPoolExecutor(5) as guessers:
+        answers = list(
+            guessers.map(lambda _: guarded.get(path, Authorization="Bearer wrong").status, range(5))
+        )
+    assert answers == [401] * 5
+    assert time.monotonic() - start >= 5 * 0.1

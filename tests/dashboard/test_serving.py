@@ -84,6 +84,26 @@ def test_a_reader_who_does_not_read_is_left_behind() -> None:
             assert not rest.read().endswith(b"\r\n0\r\n\r\n")  # cut off
 
 
+def test_more_readers_than_a_page_has_room_for_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ofediq.dashboard.serving.READERS", 5)
+
+    async def scene() -> list[bytes]:
+        async with serve_page(page(monitor())) as address:
+            where = ("127.0.0.1", urlsplit(address).port)
+            lines = [await asyncio.open_connection(*where) for _ in range(8)]
+            heard = []
+            for reader, writer in lines:
+                writer.write(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                heard.append((await asyncio.wait_for(reader.readuntil(b"\r\n"), 10))[9:12])
+            for _, writer in lines:
+                writer.close()
+            return heard
+
+    heard = asyncio.run(scene())
+    assert {b"200", b"503"} == set(heard)
+    assert heard.count(b"200") <= 5
+
+
 def test_one_application_can_be_served_again() -> None:
     async def scene() -> list[bytes]:
         app = page(monitor())

@@ -123,6 +123,41 @@ def test_members_that_send_their_updates_times_a_number_do_little(harm: float, s
     assert set(range(bad)) >= guard.quarantined
 
 
+@pytest.mark.parametrize("frequency", [1.0, 0.3])
+@pytest.mark.parametrize("harm", ["one way", "slowly", "back"])
+@pytest.mark.parametrize("share", [0.1, 0.3])
+def test_members_who_agree_on_a_direction_move_little(harm: str, share: float, frequency: float) -> None:
+    """Each update is of usual length; what they want is away from the others, for ever."""
+    rng, guard, members, size = np.random.default_rng(4), Guard(), 20, 256
+    bad, common = round(share * members), np.full(size, 1 / 16, np.float32)
+    aim = rng.standard_normal(size).astype(np.float32)
+    aim = -common if harm == "back" else aim / np.linalg.norm(aim)
+    unguarded, pushed, kept = 0.0, 0.0, []
+    for step in range(200):
+        own = 0.3 * common + rng.standard_normal((members, size)).astype(np.float32) / 16
+        own[:bad] = (own[:bad] if harm == "slowly" else 0.0) + aim * (
+            min(1.0, step / 100) if harm == "slowly" else 1.4
+        )
+        sends = np.flatnonzero(rng.random(members) < frequency)
+        factors = guard.weigh({int(number): {"update": own[number]} for number in sends})
+        hostile, honest = sends[sends < bad], sends[sends >= bad]
+        unguarded += float((own[hostile] @ aim).sum())
+        pushed += float(sum(factors[number] * own[number] @ aim for number in hostile))
+        kept += [factors[number] for number in honest]
+    assert pushed < 0.35 * unguarded
+    assert np.mean(kept) > 0.93
+    assert not guard.quarantined
+
+
+def test_honest_members_of_other_scales_are_not_quarantined() -> None:
+    rng, guard = np.random.default_rng(5), Guard()
+    scales = np.exp(rng.standard_normal(20)).astype(np.float32)[:, None]
+    for _ in range(200):
+        own = scales * (0.5 + rng.standard_normal((20, 64)).astype(np.float32)) / 8
+        guard.weigh({number: {"update": row} for number, row in enumerate(own)})
+    assert not guard.quarantined
+
+
 def test_members_of_two_kinds_are_left_alone() -> None:
     """Honest members that disagree by halves are nobody's enemies."""
     rng, guard = np.random.default_rng(2), Guard()

@@ -76,7 +76,8 @@ class TokenGate:
 
         request = Request(scope)
         answer = None if scope["path"] in self._open else self._answer(request)
-        if answer is not None and answer.status_code == 401 and "token" in request.query_params:
+        offered = "token" in request.query_params or "authorization" in request.headers
+        if answer is not None and answer.status_code == 401 and offered:
             async with self._brake:  # one wrong guess at a time, however many ask
                 await asyncio.sleep(_GUESS)
         await (answer or self._app)(scope, receive, send_with_headers)

@@ -18,6 +18,7 @@ const KEEP = {
   absent: (client) => !client.present,
   noticed: (client) => client.rejected + client.clipped > 0,
   quarantined: (client) => client.quarantined,
+  odd: (client) => client.odd,
 };
 
 for (const header of table.tHead.rows[0].cells) {
@@ -102,6 +103,8 @@ function fill(line, client, now, isAccuracy) {
   write(line.cells[6], isAccuracy ? format.percent(score) : format.number(score));
   line.cells[4].classList.toggle("noticed", client.rejected > 0);
   line.cells[5].classList.toggle("noticed", client.clipped > 0);
+  line.cells[6].classList.toggle("noticed", client.odd);
+  line.cells[6].title = client.odd ? "What this client says of its predictions is out of line." : "";
 }
 
 function put(id, text) {

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from ofediq.errors import InputError, WireError, require
 from ofediq.federation.names import require_name
 from ofediq.federation.protocol.allowance import Allowance
+from ofediq.federation.protocol.belief import Belief
 from ofediq.federation.protocol.canary import Canary
 from ofediq.federation.protocol.guard import Guard
 from ofediq.federation.protocol.keeper import Keeper
@@ -101,8 +102,9 @@ class Coordinator:
         task = replace(task, secure=rules.secure)
         self.members = Members(rules.roster)
         self.keeper = Keeper(federation, method, model, task, epoch, len(self.members), initial)
-        self._reports: list[Report] = []  # since the last round closed
+        self._reports: list[tuple[int, Report]] = []  # since the last round closed
         self._strays: set[str] = set()  # clients whose report came outside of its round, since then
+        self._belief = Belief(method.period)
         self._allowance = Allowance.of(method)
         self.canary: Canary | None = None
         self._round: OpenRound | None = None
@@ -331,10 +333,10 @@ class Coordinator:
         row.samples += said.report.samples
         row.error += said.report.error
         row.naive += said.report.naive
+        self._reports.append((self.members.numbers[name], said.report))
         if self.finished:  # a last report: no round will take it along
-            self.monitor.predicted(said.report)
-        else:
-            self._reports.append(said.report)
+            for report in self._believed():
+                self.monitor.predicted(report)
         one = self._round
         if one is None or said.step != one.step:  # a farewell
             self._strays.add(name)
@@ -441,17 +443,26 @@ class Coordinator:
         self._round = None
         self._allowance.closed()
         bits, present = (float(totals.bits), down_bits + one.catching_up), len(self.members.present)
-        record = closed_round(self.method, self.task.dim, one, self._reports, present, bits, now - one.since)
+        reports = self._believed()
+        record = closed_round(self.method, self.task.dim, one, reports, present, bits, now - one.since)
         alarms = self.monitor.alarms
         self.monitor.record(record)
         if self.monitor.alarms > alarms:
             log.warning("server: prediction errors have risen by step %d: the data drift", self.step)
-        changed = self.keeper.judge(self._reports, self.monitor, len(self.members))
-        self._reports.clear()
+        changed = self.keeper.judge(reports, self.monitor, len(self.members))
         self._strays.clear()
         told = [self._publish("task", self.task.encode())] if changed else []
         last = [*self._announce(), *self.recall(now)] if self.finished else []
         return [Save(self.saved()), *told, *last]
+
+    def _believed(self) -> list[Report]:
+        """What counts of the reports that came since the last round; whose are out of line is marked."""
+        reports = self._belief.fit(self._reports)
+        self._reports.clear()
+        odd = self._belief.odd
+        for row in self.monitor.rows():
+            row.odd = row.number in odd
+        return reports
 
     def _status(self, now: float) -> Literal["waiting", "running", "finished"]:
         if self.finished:

@@ -2,14 +2,16 @@
 
 Three limits, none of which an honest member notices. How long a member's updates are *on average* may exceed what
 is usual among members by half; a single one may be long, and the next ones then have less room. An update that is
-`clip` times as long as usual does not count at all. And a member whose updates point against those of most others,
-while most others agree, does not count until they no longer do. Whoever loses most of what it sends, again and again,
-is quarantined: its updates are not even read until the operator lets it back.
+`clip` times as long as usual does not count at all. And how far a member pulls the model *away from where the others
+pull it*, over its last updates together, may exceed what is usual among members by half: samples differ, so
+deviations of honest members cancel in time, and those of a member who wants something else do not, however small each
+is. Whoever sends updates of `clip` lengths again and again is quarantined: its updates are not even read until the
+operator lets it back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ import numpy.typing as npt
 from ofediq.errors import require
 
 Floats = npt.NDArray[np.float64]
+Numbers = npt.NDArray[Any]
 
 CLIP = 20.0
 """Default limit of a single update, in usual ones."""
@@ -31,20 +34,19 @@ START, ASSUMED = 1.0, 8
 RECENT = 512
 """What is usual is read from the members of so many last updates."""
 
+FAR, ALONG, NEAR, MEMORY = 1.5, 3.0, 5.0, 64
+"""Over its last MEMORY updates a member may deviate by FAR usual deviations, and in one direction by ALONG times what
+is usual there; at least by NEAR usual lengths."""
+
+_FEW = 4  # so few members say nothing about what is usual
 _SHORT = 16  # updates over which a member's mean length is taken
-_TELLING = 4  # updates after which a member's direction says something
-_MEMORY = 64  # updates over which it is remembered
-_PANEL = 64  # members that a direction is compared with
 _SKETCH = 64  # numbers that a direction is kept in
-_AGREE = 0.05  # median cosine from which most members agree
-_AGAINST = (
-    0.5  # share of that agreement; an honest member of another kind does not oppose the others so clearly
-)
-_DOUBT, _MOST_DOUBT = (
-    3,
-    24,
-)  # times that an update pointed against the others: when it no longer counts, and at most
-_LOSING, _PATIENCE = 0.7, 16  # mean share that was cut away, over so many updates
+_LOSING, _PATIENCE = 0.7, 16  # share of updates beyond all measure, over so many
+_AXES, _ALONE = 2, 0.9  # directions in which members differ most; share of a deviation that lies in one
+_OPPOSED, _PANEL = 2.0, 64  # sum of cosines; updates that one is compared with
+_AGREE = 0.3  # median cosine of members' sums with their centre from which most agree
+_LEFT = 0.25  # share within the limit below which a member does not count
+_TABLES = ("count", "last", "round", "lost", "far", "weight", "accord", "share", "sum", "banned")
 
 
 class Guard:
@@ -74,9 +76,12 @@ class Guard:
         self._count = np.zeros(0, np.int64)
         self._last = np.zeros(0, np.int64)  # number of the member's last update among all
         self._round = np.zeros(0, np.int64)  # and its round
-        self._lost = np.zeros(0, np.float32)
-        self._doubt = np.zeros(0, np.int64)
-        self._sketch = np.zeros((0, _SKETCH), np.float16)
+        self._lost = np.zeros(0, np.float32)  # mean share that was cut away
+        self._far = np.zeros(0, np.float32)  # share of updates beyond `clip`
+        self._weight = np.zeros(0, np.float32)  # of its last updates, older ones less
+        self._sum = np.zeros((0, _SKETCH), np.float16)  # what they came to, as it counted, in usual lengths
+        self._accord = np.zeros(0, np.float32)  # sum of cosines with those who sent beside it
+        self._share = np.zeros(0, np.float32)  # mean share of them that was within the limit
         self._banned = np.zeros(0, bool)
         self._signs = np.zeros(0, np.float32)
 
@@ -85,20 +90,22 @@ class Guard:
         """The members whose updates are not read."""
         return frozenset(np.flatnonzero(self._banned).tolist())
 
+    def reads(self, number: int) -> bool:
+        """Whether updates of this member are read."""
+        return number >= len(self._banned) or not self._banned[number]
+
     def admit(self, number: int) -> None:
         """Let a member back, as if it were new."""
         self._grow(number + 1)
-        for table in (self._count, self._lost, self._doubt, self._sketch, self._banned):
-            table[number] = 0
+        for name in ("count", "lost", "far", "weight", "accord", "share", "sum", "banned"):
+            getattr(self, f"_{name}")[number] = 0
 
     def usual(self, part: str = "update") -> float:
         """The length that is usual among members, from earlier rounds: the lower median of their means."""
         known = self._usual.get(part, np.zeros(0, np.float32))
-        recent = (self._count > 0) & (self._last > self.updates - RECENT) & ~self._banned
-        means = known[recent[: known.size]] if known.size else known
+        means = known[self._recent()[: known.size]] if known.size else known
         assumed = [START] * max(0, ASSUMED - self.updates)
-        ordered = np.sort(np.concatenate([means, assumed]))
-        return float(ordered[(ordered.size - 1) // 2]) if ordered.size else START
+        return _lower_median(np.concatenate([means, assumed])) if means.size or assumed else START
 
     def weigh(
         self, updates: Mapping[int, Mapping[str, npt.NDArray[Any]]], *, unit: float = 1.0
@@ -113,25 +120,22 @@ class Guard:
             return dict.fromkeys(updates, 1.0)
         numbers = np.array(list(updates))
         self._grow(int(numbers.max()) + 1)
-        parts = sorted(next(iter(updates.values())))
-        factors = np.ones(len(numbers))
-        lengths = {}
         elapsed = np.minimum(self.rounds - self._round[numbers], 2 * RECENT) + 1
-        for part in parts:
-            lengths[part] = np.array([_length(one[part]) for one in updates.values()]) / unit
-            factors = np.minimum(factors, self._cut(part, numbers, lengths[part], elapsed))
+        factors, usual = np.ones(len(numbers)), self.usual() or START
+        for part in sorted(next(iter(updates.values()))):
+            lengths = np.array([_length(one[part]) for one in updates.values()]) / unit
+            factors = np.minimum(factors, self._cut(part, numbers, lengths, elapsed))
         self._count[numbers] += 1
         self._round[numbers] = self.rounds + 1
-        self._lost[numbers] += ((1 - factors) - self._lost[numbers]) / np.minimum(
-            self._count[numbers], _PATIENCE
-        )
         self._last[numbers] = self.updates + 1 + np.arange(len(numbers))
         self.rounds, self.updates = self.rounds + 1, self.updates + len(numbers)
-        doubted = self._directions(
-            numbers, [one["update"] for one in updates.values()], lengths["update"] * unit
-        )
+        memory = np.minimum(self._count[numbers], _PATIENCE)
+        self._lost[numbers] += ((1 - factors) - self._lost[numbers]) / memory
+        self._far[numbers] += ((factors == 0) - self._far[numbers]) / memory
         self._quarantine(numbers)
-        factors[doubted | self._banned[numbers]] = 0
+        factors[self._banned[numbers]] = 0
+        sketches = self._sketches([one["update"] for one in updates.values()], factors / (unit * usual))
+        factors *= self._held(numbers, sketches, elapsed)
         return dict(zip(updates, factors.tolist(), strict=True))
 
     def closed(self, senders: int, members: int) -> None:
@@ -140,9 +144,8 @@ class Guard:
 
     def export(self) -> dict[str, Any]:
         """Everything that a server which takes over needs, as arrays."""
-        names = ("count", "last", "round", "lost", "doubt", "sketch", "banned")
         counters = np.array([self.rounds, self.updates, self.frequency])
-        tables = {name: getattr(self, f"_{name}") for name in names}
+        tables = {name: getattr(self, f"_{name}") for name in _TABLES}
         return {**tables, "counters": counters, "room": dict(self._room), "usual": dict(self._usual)}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -156,11 +159,13 @@ class Guard:
             else:
                 setattr(self, f"_{name}", array.astype(getattr(self, f"_{name}").dtype))
 
+    def _recent(self) -> npt.NDArray[np.bool_]:
+        """Whose updates say what is usual."""
+        return np.asarray((self._count > 0) & (self._last > self.updates - RECENT) & ~self._banned)
+
     # Lengths ----------------------------------------------------------------------------------------------------
 
-    def _cut(
-        self, part: str, numbers: npt.NDArray[Any], lengths: Floats, elapsed: npt.NDArray[Any]
-    ) -> Floats:
+    def _cut(self, part: str, numbers: Numbers, lengths: Floats, elapsed: Numbers) -> Floats:
         """Factors for one part of the messages, all of them from what was known before the round."""
         usual = self.usual(part) or START
         room, mean = self._table(self._room, part, FIRST), self._table(self._usual, part, 0.0)
@@ -185,47 +190,62 @@ class Guard:
         tables[part] = known
         return known
 
-    # Directions -------------------------------------------------------------------------------------------------
+    # Deviations -------------------------------------------------------------------------------------------------
 
-    def _directions(
-        self, numbers: npt.NDArray[Any], vectors: Sequence[Any], lengths: Floats
-    ) -> npt.NDArray[np.bool_]:
-        """Whose updates point against those of most others, where most others agree."""
-        for number, vector, length in zip(numbers, vectors, lengths, strict=True):
-            if length > 0:
-                kept = self._sketch[number].astype(np.float32) * np.float32(1 - 1 / _MEMORY)
-                self._sketch[number] = kept + self._short(np.asarray(vector, np.float64) / length)
-        telling = np.flatnonzero((self._count >= _TELLING) & ~self._banned)
-        known = self._count[numbers] >= _TELLING
-        if telling.size <= _TELLING or not known.any():
-            return self._doubted(numbers)
-        panel = telling[np.argsort(-self._last[telling], kind="stable")[:_PANEL]]
-        agreement = float(np.median(self._alike(panel, panel)))
-        against = (self._alike(numbers[known], panel) < -_AGAINST * agreement) & (agreement > _AGREE)
-        changed = self._doubt[numbers[known]] + np.where(against, 1, -1)
-        self._doubt[numbers[known]] = np.clip(changed, 0, _MOST_DOUBT)
-        return self._doubted(numbers)
+    def _held(self, numbers: Numbers, rows: Floats, elapsed: Numbers) -> Floats:
+        """What is left of updates, as sketches in usual lengths, so that nobody pulls away more than is usual.
 
-    def _doubted(self, numbers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        return np.asarray(self._doubt[numbers] >= _DOUBT, bool)
-
-    def _alike(self, some: npt.NDArray[Any], panel: npt.NDArray[Any]) -> Floats:
-        """The median cosine of each with the others of the panel."""
-        first, second = (_unit(self._sketch[one].astype(np.float64)) for one in (some, panel))
-        cosines = first @ second.T
-        cosines[some[:, None] == panel[None]] = np.nan
-        found: Floats = np.nanmedian(cosines, axis=1)
-        return found
-
-    def _short(self, vector: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """A sketch that keeps angles about as they are: coordinates with random signs, added up in groups."""
-        if self._signs.size != vector.size:
-            self._signs = np.random.default_rng(vector.size).choice(
-                np.array([-1, 1], np.float32), vector.size
+        With s the sum of a member's last updates, n their number (both with a memory of `MEMORY`), and c the median
+        of all members' means s / n in each coordinate, its deviation is that of s from the line from 0 to n c: to
+        pull as the others do, or less, is none. A member whose s points against c while most agree with it, and one
+        of whom hardly anything is left again and again, do not count.
+        """
+        passed = np.ones(len(numbers)) if self.regular else self.frequency * elapsed
+        forgotten = (1 - 1 / MEMORY) ** passed
+        sums, weights = self._sum[numbers] * forgotten[:, None], self._weight[numbers] * forgotten
+        known = np.flatnonzero(self._recent() & (self._weight > 0))
+        factors, opposed = np.ones(len(numbers)), np.zeros(len(numbers), bool)
+        if known.size > _FEW:
+            own, weight = self._sum[known].astype(np.float64), self._weight[known]
+            centre = np.median(own / weight[:, None], axis=0)
+            before, after = _deviation(sums, weights, centre), _deviation(sums + rows, weights + 1, centre)
+            factors = np.minimum(
+                _close(_deviation(own, weight, centre), before, after),
+                self._along(known, numbers, rows, forgotten),
             )
-        padded = np.zeros(-(-vector.size // _SKETCH) * _SKETCH, np.float32)
-        padded[: vector.size] = vector * self._signs
-        folded: npt.NDArray[np.float32] = padded.reshape(-1, _SKETCH).sum(0)
+            agreement = float(np.median(_unit(own) @ _unit(centre[None])[0]))
+            opposed = _unit(sums + rows) @ _unit(centre[None])[0] < -agreement / 2
+            opposed &= (agreement > _AGREE) & (self._count[numbers] >= _FEW)
+        self._sum[numbers] = sums + factors[:, None] * rows
+        self._weight[numbers] = weights + factors
+        memory = np.minimum(self._count[numbers], _PATIENCE)
+        self._share[numbers] += (factors - self._share[numbers]) / memory
+        nothing_left = (self._share[numbers] < _LEFT) & (memory == _PATIENCE)
+        return np.where(opposed | nothing_left, 0.0, factors)
+
+    def _along(self, known: Numbers, numbers: Numbers, rows: Floats, forgotten: Floats) -> Floats:
+        """The largest factors that keep members from opposing those who send beside them, again and again.
+
+        What is added up, and must not fall below a limit, is the median cosine with other updates of the same round.
+        """
+        before = self._accord[numbers] * forgotten
+        gained = _median_cosines(rows) if len(rows) > _FEW else np.zeros(len(rows))
+        limit = -max(_OPPOSED, FAR * _lower_median(np.abs(self._accord[known])))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factors = np.where(gained < 0, np.clip((limit - before) / gained, 0.0, 1.0), 1.0)
+        self._accord[numbers] = before + factors * gained
+        return factors
+
+    def _sketches(self, vectors: list[npt.NDArray[Any]], factors: Floats) -> Floats:
+        """Sketches that keep lengths and angles about as they are: coordinates with random signs, added in groups."""
+        size = vectors[0].size
+        if self._signs.size != size:
+            self._signs = np.random.default_rng(size).choice(np.array([-1, 1], np.float32), size)
+        made = np.zeros((len(vectors), -(-size // _SKETCH) * _SKETCH), np.float32)
+        for row, vector, factor in zip(made[:, :size], vectors, factors.astype(np.float32), strict=True):
+            np.multiply(vector, factor, out=row)  # first: what is huge must not overflow
+            row *= self._signs
+        folded: Floats = made.reshape(len(vectors), -1, _SKETCH).sum(1).astype(np.float64)
         return folded
 
     # Quarantine -------------------------------------------------------------------------------------------------
@@ -236,30 +256,89 @@ class Guard:
         members = (self._count > 0) & ~self._banned
         return not members.any() or float(np.median(self._lost[members])) < 1 - _LOSING
 
-    def _quarantine(self, numbers: npt.NDArray[Any]) -> None:
-        """Those who lose most of what they send while others lose little.
+    def _quarantine(self, numbers: Numbers) -> None:
+        """Those whose updates are beyond all measure most of the time, while others lose little.
 
-        To point the other way is no proof: honest members of another kind do so for weeks, and what they send then
-        does not count anyway.
+        To deviate is no proof, nor to send updates a few times as long as usual: honest members of another kind do so
+        for weeks, and what they send is cut anyway.
         """
         calm = self.updates > ASSUMED and self._calm
-        loses = (self._lost[numbers] > _LOSING) & (self._count[numbers] >= _PATIENCE) & calm
-        guilty = numbers[loses]
+        guilty = numbers[(self._far[numbers] > _LOSING) & (self._count[numbers] >= _PATIENCE) & calm]
         room = (self._count > 0).sum() // 2 - self._banned.sum()  # never half of them or more
         self._banned[guilty[: max(0, int(room))]] = True
 
     def _grow(self, members: int) -> None:
-        for name in ("count", "last", "round", "lost", "doubt", "sketch", "banned"):
+        for name in _TABLES:
             table = getattr(self, f"_{name}")
             if len(table) < members:
                 more = np.zeros((members - len(table), *table.shape[1:]), table.dtype)
                 setattr(self, f"_{name}", np.concatenate([table, more]))
 
 
-def _length(vector: npt.NDArray[Any]) -> float:
-    return float(np.linalg.norm(np.asarray(vector, np.float64)))
+def _deviation(sums: Floats, weights: npt.NDArray[Any], centre: Floats) -> Floats:
+    """Of each sum from the nearest point between 0 and weight centre."""
+    along = sums @ centre / max(float(centre @ centre), 1e-30)
+    found: Floats = sums - np.clip(along, 0, weights)[:, None] * centre
+    return found
+
+
+def _close(panel: Floats, before: Floats, after: Floats) -> Floats:
+    """The largest factors that keep deviations within limits of the panel's.
+
+    They are limited in length, and, if they lie in one of the directions in which members differ most, along it:
+    members who work together have one of them for themselves.
+    """
+    usual = _lower_median(np.linalg.norm(panel, axis=1))
+    factors = _largest(before, after - before, max(FAR * usual, NEAR))
+    rest = panel
+    for _ in range(_AXES):
+        axis = _longest_axis(rest)
+        rest = rest - (rest @ axis)[:, None] * axis
+        limit = max(ALONG * _lower_median(np.abs(panel @ axis)), NEAR)
+        here, there = (before @ axis)[:, None], (after @ axis)[:, None]
+        alone = np.abs(there[:, 0]) > _ALONE * np.linalg.norm(after, axis=1)
+        factors = np.where(alone, np.minimum(factors, _largest(here, there - here, limit)), factors)
+    return factors
+
+
+def _longest_axis(rows: Floats) -> Floats:
+    """About the direction in which rows are longest together, from the longest of them."""
+    axis: Floats = rows[np.argmax((rows * rows).sum(1))]
+    for _ in range(8):
+        axis = _unit(((rows @ axis) @ rows)[None])[0]
+    return axis
 
 
 def _unit(rows: Floats) -> Floats:
     unit: Floats = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30)
     return unit
+
+
+def _largest(before: Floats, step: Floats, limit: float) -> Floats:
+    """The largest factors in [0, 1] at which |before + factor step| is within the limit, 0 where there are none."""
+    a, b = (step * step).sum(1), (before * step).sum(1)
+    root = b * b - a * ((before * before).sum(1) - limit**2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.where(root >= 0, (np.sqrt(np.maximum(root, 0)) - b) / a, 0.0)
+    return np.clip(np.where(a > 0, found, 1.0), 0.0, 1.0)
+
+
+def _median_cosines(rows: Floats) -> Floats:
+    """The median cosine of each row with some of the others, spread over all."""
+    unit = _unit(rows)
+    some = np.unique(np.linspace(0, len(rows) - 1, _PANEL).round().astype(int))
+    cosines = unit @ unit[some].T
+    cosines[some, np.arange(len(some))] = np.inf  # not with itself: sorted last, and left out
+    others = len(some) - np.isin(np.arange(len(rows)), some)
+    cosines.sort(axis=1)
+    low, high = ((others - 1) // 2)[:, None], (others // 2)[:, None]
+    found: Floats = (np.take_along_axis(cosines, low, 1) + np.take_along_axis(cosines, high, 1))[:, 0] / 2
+    return found
+
+
+def _lower_median(values: npt.NDArray[Any]) -> float:
+    return float(np.sort(values)[(values.size - 1) // 2])
+
+
+def _length(vector: npt.NDArray[Any]) -> float:
+    return float(np.linalg.norm(np.asarray(vector, np.float64)))

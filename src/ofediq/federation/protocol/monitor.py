@@ -72,6 +72,7 @@ class ClientRow:
     rejected: int = 0
     clipped: int = 0
     quarantined: bool = False
+    odd: bool = False  # what it says of its predictions is out of line
     samples: int = 0
     error: float = 0.0
     naive: float = 0.0

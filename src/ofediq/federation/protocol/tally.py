@@ -33,7 +33,7 @@ class Tally:
 
     def trusts(self, name: str) -> bool:
         """Whether updates of this member are read."""
-        return self.members.numbers[name] not in self.guard.quarantined
+        return self.guard.reads(self.members.numbers[name])
 
     def admit(self, name: str) -> bool:
         """Let a client out of quarantine; whether there is one of this name."""
