@@ -35,7 +35,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.mark.parametrize("rules", [Rules(), Rules(levels=3, blocks=5), Rules(moves=True, step_size=0.05)])
+@pytest.mark.parametrize(
+    "rules", [Rules(), Rules(form="quantized", levels=3, blocks=5), Rules(moves=True, step_size=0.05)]
+)
 @pytest.mark.parametrize(
     "model",
     [models.cnn(13, 14, 3), models.mlp_regressor(5, hidden=(20, 9)), models.softmax(30, 4)],

@@ -20,8 +20,9 @@ from hypothesis import given, settings
 from ofediq import codec, methods, models
 from ofediq.errors import InputError
 from ofediq.methods import Method
+from ofediq.methods.compress import Rotate
 from ofediq.models import Model, Network
-from ofediq.randomness import Purpose, stream_key
+from ofediq.randomness import Address, Purpose, stream_key
 from ofediq.simulation import InterruptedRunError, Result, client_mesh, simulate
 from ofediq.simulation.native import library, native_status, native_sums, window
 from ofediq.simulation.native.window import Kernels, Rules, quantized, supports, thread_count
@@ -44,6 +45,10 @@ METHODS = {
     "ofediq-qsgd": methods.ofediq(0.5, levels=7, blocks=1, step_size=0.1),
     "ofediq-period": methods.ofediq(0.6, levels=17, blocks=33, period=3, step_size=0.1),
     "ofediq-hold": replace(methods.ofediq(0.6, 3, 33, 3, 0.01, preset="authors"), server=TAME_ADAM),
+    "ofediq-entropy": methods.ofediq(0.5, levels=17, blocks=20, step_size=0.1, coding="entropy"),
+    "ofediq-few-norms": methods.ofediq(0.5, levels=3, blocks=5, period=3, step_size=0.1, coding="entropy"),
+    "rotated": replace(methods.ofedavg(0.5, 0.1), compress=methods.rotate(3)),
+    "rotated-packed": replace(methods.ofedavg(0.5, 0.1), compress=Rotate(1, coding="packed")),
 }
 MODELS: dict[str, Model] = {
     "cnn": models.cnn(13, 14, 3),
@@ -135,7 +140,8 @@ params, order = model.initial(0), np.arange(3000, dtype=np.int32)[None]
 everyone, ones = np.ones(3000, bool), np.ones(3000, np.float32)
 
 def total():
-    return Kernels(model, x, y, threads=3).run(params, order, everyone, ones, Rules(levels=3, blocks=9), 0, 1).total
+    rules = Rules(form="quantized", levels=3, blocks=9)
+    return Kernels(model, x, y, threads=3).run(params, order, everyone, ones, rules, 0, 1).total
 
 expected = total()
 child = os.fork()
@@ -217,6 +223,17 @@ def test_quantizer_equals_codec_bit_for_bit(dim: int, levels: int) -> None:
 
 
 @needs_compiler
+@pytest.mark.parametrize("dim", [1, 7, 16, 333, 8192, 8193, 20001])
+def test_rotated_quantizer_equals_codec_bit_for_bit(dim: int) -> None:
+    update = np.random.default_rng(dim).standard_t(3, dim).astype(np.float32)
+    for bits in (1, 4):
+        scheme = Rotate(bits)
+        sent, _ = scheme.apply(update[None], Address(3, 9, np.array([11])))
+        found = quantized(update, *scheme.shape(dim), seed=3, step=9, client=11, form="rotated")
+        np.testing.assert_array_equal(found, sent[0])
+
+
+@needs_compiler
 def test_quantizer_survives_zeros_and_huge_numbers() -> None:
     assert not quantized(np.zeros(40, np.float32), 3, 4, seed=0, step=1, client=0).any()
     huge = np.full(40, 3e38, np.float32)
@@ -227,7 +244,7 @@ def test_quantizer_survives_zeros_and_huge_numbers() -> None:
     ("method", "model"),
     [
         (methods.fedomd(3, mirror="simplex"), MODELS["cnn"]),
-        (methods.ofediq(0.5, 3, 20, coding="entropy"), MODELS["cnn"]),
+        (replace(METHODS["ofediq"], compress=methods.rotate(2, "nearest")), MODELS["cnn"]),
         (methods.fedogd(), MODELS["softmax"]),
         (METHODS["ofediq"], models.softmax(14, 4)),
         (methods.fedogd(), MODELS["mlp-regressor"]),
@@ -380,7 +397,7 @@ def test_bad_arguments_do_not_reach_c() -> None:
         "order": np.full((1, 3), 4, np.int32),
         "sends": np.ones(2, bool),
         "rates": np.ones(4, np.float32),
-        "rules": Rules(levels=3, blocks=model.dim + 1),
+        "rules": Rules(form="quantized", levels=3, blocks=model.dim + 1),
     }
     for name, value in bad.items():
         with pytest.raises(InputError, match="must"):
@@ -402,12 +419,17 @@ def test_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def assert_same_run(one: Result, other: Result) -> None:
     np.testing.assert_array_equal(one.senders, other.senders)
-    np.testing.assert_array_equal(one.bits_wire, other.bits_wire)
+    # An ideal code length in float32 or in double precision may be rounded up to another byte.
+    coded = one.method.compress.coding == "entropy"
+    np.testing.assert_allclose(one.bits_wire, other.bits_wire, rtol=1e-4 if coded else 0)
     apart = ~np.isclose(one.params, other.params, rtol=2e-4, atol=2e-6)
     # Where a draw falls between the two roundings of a fraction, a coordinate gets the level beside: the chance is
     # about 1e-6 for each coordinate that is sent. Other methods have no such excuse.
-    quantises = one.method.compress.coding == "packed"
-    assert apart.sum() <= (5 if quantises else 0)
+    quantises = one.method.compress.coding != "raw"
+    if not isinstance(
+        one.method.compress, Rotate
+    ):  # which turns one such coordinate back into all of its block
+        assert apart.sum() <= (5 if quantises else 0)
     np.testing.assert_allclose(one.params, other.params, atol=2e-3)
     np.testing.assert_allclose(one.loss, other.loss, rtol=5e-5, atol=1e-5)
     np.testing.assert_allclose(one.error, other.error, rtol=5e-4, atol=1e-5)
@@ -438,9 +460,8 @@ def assert_same_gradient(model: Network) -> None:
     losses, errors, gradient = model.batch_gradient(params, x, y, weights)
     order = np.arange(21, dtype=np.int32)[None]
     sums = Kernels(model, x, y).run(params, order, weights > 0, weights, Rules(), seed=0, step=1)
-    penalty = len(y) * model.l2 / 2 * float(params @ params)
     np.testing.assert_allclose(sums.total, gradient, rtol=1e-4, atol=1e-4 * np.abs(gradient).max())
-    np.testing.assert_allclose(sums.loss + penalty, [losses.sum()], rtol=1e-4)
+    np.testing.assert_allclose(sums.loss, [losses.sum()], rtol=1e-4)
     np.testing.assert_allclose(sums.error, [errors.sum()], rtol=1e-4)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ofediq import methods, models, streams
-from ofediq.methods import Method
+from ofediq.methods import Compressor, Method
 from ofediq.models import Model
 from ofediq.simulation import simulate
 from ofediq.simulation.native import native_status, native_sums
@@ -78,7 +78,16 @@ def test_cnn_with_absent_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     assert_native_equals_jax(GRID, *images(), monkeypatch)
 
 
+@pytest.mark.parametrize("compress", [methods.quantize(3, 14, "entropy"), methods.rotate(2)])
+def test_other_compressors_in_proportion_to_norms(
+    compress: Compressor, digits: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = replace(methods.ofediq_norm(3, 14, 20_000.0, 12, step_size=0.1), compress=compress)
+    assert_native_equals_jax(method, digits, models.mlp_classifier(64, 10, hidden=(16,)), monkeypatch)
+
+
 def test_other_compressors_stay_with_jax() -> None:
     model = models.mlp_classifier(64, 10)
-    assert isinstance(native_sums(Setting(methods.ofediq_norm(3, 14, 1e4, 12), model, 5, None)), str)
+    plain = replace(methods.ofediq_norm(3, 14, 1e4, 12), compress=methods.identity())
+    assert isinstance(native_sums(Setting(plain, model, 5, None)), str)
     assert isinstance(native_sums(Setting(GRID, models.softmax(64, 10), 5, None)), str)

@@ -30,7 +30,7 @@ from ofediq.simulation.baselines import REFERENCES, first_learnt
 from ofediq.simulation.blocks import Block, Records, Runner, first_carry, loop_block, scan_block
 from ofediq.simulation.interrupt import deferred_interrupt
 from ofediq.simulation.mesh import over_processes, own_share, place, shares
-from ofediq.simulation.native import native_model, native_sums
+from ofediq.simulation.native import descends, native_model, native_sums
 from ofediq.simulation.result import Result
 from ofediq.simulation.window import Feed, Pool, Setting
 from ofediq.streams import Stream
@@ -266,7 +266,7 @@ def _runner(setting: Setting, layers: str) -> tuple[Setting, Runner, str]:
         return setting, REFERENCES[topology], "JAX: a reference without a federation"
     sums_of = native_sums(setting)
     if not isinstance(sums_of, str):
-        alone = loop_block(over_processes(sums_of, setting.mesh))
+        alone = sums_of.block if descends(setting) else loop_block(over_processes(sums_of, setting.mesh))
         return replace(setting, mesh=None), alone, ": ".join(filter(None, ("compiled kernels", layers)))
     model = native_model(setting)
     reasons = "; ".join(filter(None, (sums_of, layers)))

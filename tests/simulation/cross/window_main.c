@@ -19,8 +19,8 @@ int main(int count, char **words) {
     struct window w = {.model = {next(file, n[STAGES] * sizeof(struct stage)), NULL, n[STAGES], n[REGRESSION],
                                  factors[1]},
                        .steps = n[STEPS], .clients = n[CLIENTS], .threads = 2, .moves = n[MOVES],
-                       .step_size = factors[0], .levels = n[LEVELS], .blocks = n[BLOCKS], .seed = 3, .step = 7,
-                       .features = n[FEATURES]};
+                       .step_size = factors[0], .windows = 1, .seed = 3, .features = n[FEATURES],
+                       .sending = {.form = n[LEVELS] ? QUANTIZED : PLAIN, .levels = n[LEVELS], .blocks = n[BLOCKS]}};
     w.params = next(file, n[DIM] * sizeof(float));
     w.samples = next(file, (size_t)n[SAMPLES] * n[FEATURES] * sizeof(float));
     w.targets = next(file, n[SAMPLES] * sizeof(int32_t));
@@ -28,9 +28,11 @@ int main(int count, char **words) {
     w.sends = next(file, n[CLIENTS]);
     w.rates = next(file, n[CLIENTS] * sizeof(float));
     w.scratch = aligned_alloc(64, rounded_up(scratch_floats(&w.model, w.clients, w.threads) * sizeof(float) + 64, 64));
-    w.losses = calloc((size_t)slots_of(w.clients) * w.steps, sizeof(double));
-    w.errors = calloc((size_t)slots_of(w.clients) * w.steps, sizeof(double));
+    w.losses = calloc((size_t)slots_of(&w.model, w.clients) * w.steps, sizeof(double));
+    w.errors = calloc((size_t)slots_of(&w.model, w.clients) * w.steps, sizeof(double));
+    w.squares = calloc(1, sizeof(double));
     w.total = calloc(n[DIM] + 16, sizeof(float));
-    if (run_window(&w)) return 1;
+    w.ends = (const uint32_t[]){7};
+    if (run_windows(&w)) return 1;
     return fwrite(w.total, sizeof(float), n[DIM], stdout) != (size_t)n[DIM];
 }

@@ -6,6 +6,6 @@ in JAX: same results up to rounding, only slower. `native_status()` says which o
 """
 
 from ofediq.simulation.native.library import native_status
-from ofediq.simulation.native.sums import native_model, native_sums
+from ofediq.simulation.native.sums import descends, native_model, native_sums
 
-__all__ = ["native_model", "native_status", "native_sums"]
+__all__ = ["descends", "native_model", "native_status", "native_sums"]

@@ -5,25 +5,27 @@ from __future__ import annotations
 from typing import Any, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.codec.kit import grid_bits
+from ofediq.codec.kit import MAX_LEVELS, Blockwise, packed_symbol_bytes
 from ofediq.methods import Method
+from ofediq.methods.broadcast import Whole
 from ofediq.methods.client import Down, Hold, Ogd
-from ofediq.methods.compress import Grid, Identity, Quantize
+from ofediq.methods.compress import Compressor, Grid, Identity, Quantize, Rotate
 from ofediq.methods.mirror import Euclidean
+from ofediq.methods.participation import Bernoulli, Participation
+from ofediq.methods.server import Descend
 from ofediq.models import Model
 from ofediq.models.stack import Network
 from ofediq.randomness import Address, Purpose, uniform
+from ofediq.simulation.blocks import Block, Carry, Records
 from ofediq.simulation.mesh import one_device_each
 from ofediq.simulation.native import library
 from ofediq.simulation.native.compiled import Compiled
 from ofediq.simulation.native.window import Kernels, Rules, Steered, load, supports
 from ofediq.simulation.window import Feed, Setting, Slot, Sums
-
-OWN_GRID = 2
-"""What the kernels write into `sent` for a message on a coarser grid of its own."""
 
 _SMALL = 1000
 """Parameters of a convex model below which Python's part of a step is longer than the whole step in JAX."""
@@ -32,11 +34,12 @@ _SMALL = 1000
 def native_sums(setting: Setting) -> NativeSums | str:
     """What sums up a window in compiled code, or the reason why that is not possible or not worth it.
 
-    It takes stacks of layers, clients that hold still or descend, and updates that are sent as they are,
-    quantised and packed, or rounded to the common grid; on a CPU, alone or as one process among several. A plain sum
-    of the gradients of dense layers is one large matrix product for each, which JAX does in half the time.
+    It takes stacks of layers, clients that hold still or descend, and updates that are sent as they are, quantised,
+    rotated or rounded to the common grid, by those drawn or in proportion to norms; on a CPU, alone or as one process
+    among several. A plain sum of the gradients of dense layers is one large matrix product for each, which JAX does
+    in half the time.
     """
-    rules = _rules(setting.method)
+    rules = _rules(setting.method, setting.model.dim)
     if isinstance(rules, str):
         return rules
     model = setting.model
@@ -77,7 +80,7 @@ def _obstacle(model: Model) -> str:
     return ""
 
 
-def _rules(method: Method) -> Rules | str:
+def _rules(method: Method, dim: int) -> Rules | str:
     """The method in the kernels' numbers, or which of its pieces they do not know."""
     client, compress, rule = method.client, method.compress, method.participation
     if type(client) is Hold:
@@ -88,15 +91,30 @@ def _rules(method: Method) -> Rules | str:
         return f"kernels do not know the client rule {type(client).__name__}"
     if not method.combine.adds:
         return "kernels add messages up"
-    if type(compress) is Grid and rule.proportional is not None:
-        return rules
-    if not rule.foreseeable:
+    if not (rule.foreseeable or (rule.proportional is not None and type(compress) is not Identity)):
         return f"kernels do not know {compress!r} with {type(rule).__name__}"
+    form = _form(compress, dim)
+    return form if isinstance(form, str) else rules._replace(**form)
+
+
+def _form(compress: Compressor, dim: int) -> dict[str, Any] | str:
+    """What is sent, in the kernels' numbers, or that they do not know it."""
     if type(compress) is Identity:
-        return rules
-    if type(compress) is Quantize and compress == Quantize(compress.levels, compress.blocks, "packed"):
-        return rules._replace(levels=compress.levels, blocks=compress.blocks)
-    return f"kernels do not know {compress!r}"
+        return {}
+    if type(compress) is Grid:
+        packed = packed_symbol_bytes(dim, MAX_LEVELS)
+        return {"form": "grid", "levels": MAX_LEVELS, "fixed": packed, "own": min(packed + 4, 4 * dim)}
+    if type(compress) is Quantize:
+        form = "quantized"
+    elif type(compress) is Rotate and compress.rotation == "dither":
+        form = "rotated"
+    else:
+        return f"kernels do not know {compress!r}"
+    if compress.norm_bits != 32:
+        return f"kernels know norms of 32 bits, {compress!r} has {compress.norm_bits}"
+    levels, blocks = compress.shape(dim)
+    fixed = compress.fixed_bits(dim) // 8 if compress.coding == "entropy" else 0
+    return {"form": form, "levels": levels, "blocks": blocks, "fixed": fixed}
 
 
 class NativeSums:
@@ -108,9 +126,7 @@ class NativeSums:
 
     def __call__(self, setting: Setting, down: Down, memory: Any, feed: Feed, slot: Slot) -> tuple[Sums, Any]:
         """Losses, errors and the sum of what is sent over one window."""
-        method, model = setting.method, cast(Any, setting.model)
-        if self._kernels is None:
-            self._kernels = Kernels(model, np.asarray(feed.pool.x), np.asarray(feed.pool.y))
+        method = setting.method
         order, ids = np.asarray(slot.order), np.asarray(feed.ids)
         params = np.asarray(down.model)
         address = Address(int(feed.seed), int(slot.step), ids)
@@ -123,33 +139,79 @@ class NativeSums:
         elif not rule.everyone:
             drawn, rates = (np.asarray(part) for part in rule.draw(address, setting.clients))
             sends &= drawn
-        sums = self._kernels.run(
+        sums = self._for(setting, feed).run(
             params, order, sends, rates, self._rules, address.seed, address.step, round_, int(ids[0])
         )
-        count = int(sends.sum())
-        count, bits = (count, count * _bits(method, model)) if round_ is None else _cost(round_, model.dim)
-        loss: Any = sums.loss + _penalty(model, params, order)
+        count = (sends if round_ is None else round_.sent).sum()
+        bits = self._bits(setting, sums.bits, count)
+        loss: Any = sums.loss
         total: Any = sums.total
-        return Sums(loss, sums.error, {"update": total}, np.int32(count), np.float32(bits)), memory  # type: ignore[arg-type]  # NumPy for JAX
+        return Sums(loss, sums.error, {"update": total}, np.int32(count), bits), memory  # type: ignore[arg-type]  # NumPy for JAX
+
+    def block(self, setting: Setting, carry: Carry, feed: Feed, block: Block) -> tuple[Carry, Records]:
+        """A block of windows in one call, for what `descends` accepts: C moves the model between them."""
+        method, rule = setting.method, setting.method.participation
+        order, ends, ids = np.asarray(block.order), np.asarray(block.step), np.asarray(feed.ids)
+        transmit, seed, state = np.asarray(block.transmit), int(feed.seed), carry.round
+        sends = (order >= 0).any(1) & transmit[:, None]
+        rates = np.ones(order.shape[2], np.float32)
+        if not rule.everyone:
+            sends &= _senders(rule, seed, ends, ids, setting.clients)
+            rates = rule.rates(setting.clients)[ids]
+        descent = np.float32(descends(setting) / setting.clients)
+        params = np.asarray(state.params)
+        sums = self._for(setting, feed).walk(
+            params, order, sends, rates, self._rules, seed, ends, first=int(ids[0]), descent=float(descent)
+        )
+        senders = sends.sum(1)
+        moved = jnp.asarray(sums.params)
+        down = np.where(transmit, method.broadcast.send(params, params, seed, 1, 1)[1], 0)
+        records: Any = (
+            sums.loss,
+            sums.error,
+            senders.astype(np.int32),
+            self._bits(setting, sums.bits, senders),
+            down,
+        )
+        after = state._replace(params=moved, down=state.down._replace(model=moved))
+        return carry._replace(round=after), Records(*records)
+
+    def _for(self, setting: Setting, feed: Feed) -> Kernels:
+        if self._kernels is None:
+            model = cast(Any, setting.model)
+            self._kernels = Kernels(model, np.asarray(feed.pool.x), np.asarray(feed.pool.y))
+        return self._kernels
+
+    def _bits(self, setting: Setting, coded: npt.NDArray[np.float32], senders: Any) -> Any:
+        """Bits of all payloads of each window."""
+        if self._rules.fixed:
+            return coded.sum(-1)
+        return np.float32(senders * _bits(setting.method, setting.model))
 
 
-def _penalty(model: Any, params: npt.NDArray[np.float32], order: npt.NDArray[np.int32]) -> Any:
-    """l2 / 2 ||w||^2 for each client that is there, at each step."""
-    return model.l2 / 2 * float(params @ params) * (order >= 0).sum(1) if model.l2 else 0.0
+def _senders(
+    rule: Participation, seed: int, steps: npt.NDArray[np.int32], ids: npt.NDArray[np.int32], clients: int
+) -> npt.NDArray[np.bool_]:
+    """Who sends at each of the `steps`, [W, n]."""
+    if type(rule) is Bernoulli:  # all steps at once: independent draws
+        return np.asarray(rule.active(seed, steps[:, None], ids, clients))
+    return np.array([rule.active(seed, int(step), ids, clients) for step in steps])
+
+
+def descends(setting: Setting) -> float:
+    """The step size of a server that descends and broadcasts everything, and nothing else; 0 for any other.
+
+    Then a block of windows is one call of the kernels.
+    """
+    method = setting.method
+    plain = type(method.server) is Descend and type(method.broadcast) is Whole and setting.mesh is None
+    if not plain or type(method.participation).draw is not Participation.draw:
+        return 0.0
+    return getattr(method.server, "descent", None) or 0.0
 
 
 def _bits(method: Method, model: Model) -> float:
-    """Bits of one payload."""
-    if isinstance(method.compress, Quantize):
+    """Bits of one payload of fixed size."""
+    if isinstance(method.compress, Blockwise):
         return float(method.compress.fixed_bits(model.dim))
     return method.compress.formula_bits(model.dim)
-
-
-def _cost(round_: Steered, dim: int) -> tuple[int, float]:
-    """How many sent on the grid, and the bits of their payloads."""
-    who = np.flatnonzero(round_.sent)
-    if not who.size:
-        return 0, 0.0
-    counts = round_.counts[who].astype(np.float32)
-    bits = grid_bits(counts, dim, own=round_.sent[who] == OWN_GRID)
-    return int(who.size), float(bits.sum())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import math
 import os
 from ctypes import c_float, c_int32, c_int64, c_uint32, c_void_p
@@ -13,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.codec.kit import MAX_LEVELS, MAX_NORM, TINY
-from ofediq.codec.tables import magnitude_classes
-from ofediq.errors import InputError, require_integer
+from ofediq.codec.tables import book_bits, magnitude_classes, signed_widths
+from ofediq.errors import InputError, require_choice, require_integer
 from ofediq.machine import cores
 from ofediq.methods.loudness import unpack
 from ofediq.models import Network
@@ -28,10 +29,12 @@ _ALIGN = 64
 _MOST_LAYERS = 32
 _KINDS, _ACTIVATIONS = ("conv", "dense", "pool"), ("identity", "relu", "tanh")
 _CLASSES = len(magnitude_classes(MAX_LEVELS)[0])
+_BOOK = book_bits(1).shape[1]
+_FORMS = ("plain", "quantized", "rotated", "grid")
 _ROOM = 16  # floats that a kernel may touch past the end of a vector
 
 
-_NUMBERS = tuple(map(float, (MAX_LEVELS, _CLASSES, MAX_NORM, TINY, _MOST_LAYERS, _MOST_THREADS)))
+_NUMBERS = tuple(map(float, (MAX_LEVELS, _CLASSES, MAX_NORM, TINY, _MOST_LAYERS, _MOST_THREADS, _BOOK)))
 """What C calls the same."""
 
 
@@ -54,8 +57,22 @@ class _Steering(ctypes.Structure):
         ("floor", c_float),
         ("draws", c_void_p),
         ("sent", c_void_p),
-        ("counts", c_void_p),
     ]
+
+
+class _Coding(ctypes.Structure):
+    _fields_ = [
+        ("classes", c_int32),
+        ("fixed", c_int64),
+        ("own", c_int64),
+        ("widths", c_void_p),
+        ("book", c_void_p),
+        ("bits", c_void_p),
+    ]
+
+
+class _Sending(ctypes.Structure):
+    _fields_ = [("form", c_int32), ("levels", c_int32), ("blocks", c_int64), ("coding", _Coding)]
 
 
 class _Window(ctypes.Structure):
@@ -66,8 +83,8 @@ class _Window(ctypes.Structure):
         ("threads", c_int32),
         ("moves", c_int32),
         ("step_size", c_float),
-        ("levels", c_int32),
-        ("blocks", c_int64),
+        ("windows", c_int32),
+        ("descent", c_float),
         ("seed", c_uint32),
         ("step", c_uint32),
         ("first", c_uint32),
@@ -75,13 +92,16 @@ class _Window(ctypes.Structure):
         ("params", c_void_p),
         ("samples", c_void_p),
         ("targets", c_void_p),
+        ("ends", c_void_p),
         ("order", c_void_p),
         ("sends", c_void_p),
         ("rates", c_void_p),
         ("scratch", c_void_p),
         ("losses", c_void_p),
         ("errors", c_void_p),
+        ("squares", c_void_p),
         ("total", c_void_p),
+        ("sending", _Sending),
         ("steering", _Steering),
     ]
 
@@ -92,14 +112,20 @@ class Rules(NamedTuple):
     Attributes:
         moves: whether they take local steps inside a window.
         step_size: of those.
-        levels: s of the quantiser; 0 to send updates as they are.
+        form: what they send: updates as they are ("plain"), "quantized", "rotated" with dither, or on a "grid".
+        levels: s.
         blocks: b.
+        fixed: bytes of a payload that is not modelled, if payloads are entropy-coded; then their bits are counted.
+        own: the same for one on a grid of its own.
     """
 
     moves: bool = False
     step_size: float = 0.0
+    form: str = "plain"
     levels: int = 0
     blocks: int = 0
+    fixed: int = 0
+    own: int = 0
 
 
 class Steered(NamedTuple):
@@ -112,7 +138,6 @@ class Steered(NamedTuple):
         floor: of `NormProportional`.
         draws: float32 [K]; a client sends if its draw lies below its probability.
         sent: bool [K], filled in: who sent.
-        counts: int32 [K, classes], filled in: how often each class of magnitudes occurs in a message.
     """
 
     step: float
@@ -121,24 +146,26 @@ class Steered(NamedTuple):
     floor: float
     draws: npt.NDArray[np.float32]
     sent: npt.NDArray[np.uint8]
-    counts: npt.NDArray[np.int32]
 
     @classmethod
     def round(cls, signal: Any, spread: float, floor: float, draws: npt.NDArray[np.float32]) -> Steered:
         """An empty round of as many clients as there are draws; `signal` is what the server broadcast."""
-        clients = len(draws)
-        counts = np.zeros((clients, _CLASSES), np.int32)
         draws = np.ascontiguousarray(draws, np.float32)
         step, loudest = (float(part) for part in unpack(np.float32(signal)))
-        return cls(step, loudest, spread, floor, draws, np.zeros(clients, np.uint8), counts)
+        return cls(step, loudest, spread, floor, draws, np.zeros(len(draws), np.uint8))
 
 
 class WindowSums(NamedTuple):
-    """Sums over the clients: losses and errors at each step, [L], and the senders' updates, [dim]."""
+    """Sums over the clients of windows: losses and errors at each step, [W, L], updates of the last one, [dim].
+
+    And the bits of each coded payload, [W, K], and the model behind the last window.
+    """
 
     loss: npt.NDArray[np.float64]
     error: npt.NDArray[np.float64]
     total: npt.NDArray[np.float32]
+    bits: npt.NDArray[np.float32]
+    params: npt.NDArray[np.float32]
 
 
 @dataclass
@@ -192,26 +219,49 @@ class Kernels:
         steered: Steered | None = None,
         first: int = 0,
     ) -> WindowSums:
-        """Losses, errors and the sum of what the senders send over one window.
+        """`walk` through one window: `order` is [L, K], `sends` [K]; so losses and errors are [L], bits [K]."""
+        ends = np.array([step & 0xFFFFFFFF], np.uint32)
+        sums = self.walk(
+            params, order[None], sends[None], rates, rules, seed, ends, steered=steered, first=first
+        )
+        return sums._replace(loss=sums.loss[0], error=sums.error[0], bits=sums.bits[0])
+
+    def walk(
+        self,
+        params: npt.NDArray[np.float32],
+        order: npt.NDArray[np.int32],
+        sends: npt.NDArray[np.bool_],
+        rates: npt.NDArray[np.float32],
+        rules: Rules,
+        seed: int,
+        ends: npt.NDArray[np.uint32],
+        *,
+        steered: Steered | None = None,
+        first: int = 0,
+        descent: float = 0.0,
+    ) -> WindowSums:
+        """Losses, errors and the sums of what the senders send, over windows that follow each other.
 
         Args:
             params: the common model.
-            order: [L, K] the sample of each client at each step; negative is none.
-            sends: [K] who sends at the window's end.
+            order: [W, L, K] the sample of each client at each step; negative is none.
+            sends: [W, K] who sends at the window's end.
             rates: [K] p_k, by which updates are divided.
             rules: what the senders do.
             seed: of the quantiser's draws.
-            step: the window's last step, counted from 1.
-            steered: for steered methods; `sends` are then all who may send, and `rates` are 1.
+            ends: [W] each window's last step, counted from 1.
+            steered: for one window of a steered method; `sends` are then all who may send, and `rates` are 1.
             first: number of the first client, where others are elsewhere.
+            descent: after each window to which somebody sent, the model moves by minus this times the sum.
         """
-        steps, clients = order.shape
-        params, order = np.ascontiguousarray(params, np.float32), np.ascontiguousarray(order, np.int32)
+        windows, steps, clients = order.shape
+        params, order = np.array(params, np.float32), np.ascontiguousarray(order, np.int32)
         who, rates = np.ascontiguousarray(sends, np.uint8), np.ascontiguousarray(rates, np.float32)
+        ends = np.ascontiguousarray(ends, np.uint32)
         self._check(params, order, who, rates, rules)
         slots, workplace = self._workplace(clients)
-        losses, errors = np.empty((slots, steps)), np.empty((slots, steps))
-        total = np.empty(self.model.dim, np.float32)
+        (losses, errors), squares = np.empty((2, windows, slots, steps)), np.empty(windows)
+        total, bits = np.empty(self.model.dim, np.float32), np.zeros((windows, clients), np.float32)
         window = _Window(
             self._spec,
             steps,
@@ -219,20 +269,23 @@ class Kernels:
             self.threads,
             rules.moves,
             rules.step_size,
-            rules.levels,
-            rules.blocks,
+            windows,
+            descent,
             seed,
-            step & 0xFFFFFFFF,
+            0,
             first,
             self.samples[0].size,
-            *(_at(array) for array in (params, self.samples, self.targets, order, who, rates)),
+            *(_at(array) for array in (params, self.samples, self.targets, ends, order, who, rates)),
             workplace,
-            *(_at(array) for array in (losses, errors, total)),
+            *(_at(array) for array in (losses, errors, squares, total)),
+            _sending(rules, bits),
             _steering(steered, clients),
         )
-        if self._library.run_window(ctypes.byref(window)):
+        if len(ends) != windows or self._library.run_windows(ctypes.byref(window)):
             raise InputError(f"`rules` cannot be run by the compiled kernels: {rules}")
-        return WindowSums(losses.sum(0), errors.sum(0), total)
+        present = (order >= 0).sum(2)
+        loss = losses.sum(1) + self.model.l2 / 2 * squares[:, None] * present
+        return WindowSums(loss, errors.sum(1), total, bits, params)
 
     def _check(
         self,
@@ -243,14 +296,15 @@ class Kernels:
         rules: Rules,
     ) -> None:
         """Refuse whatever could lead C out of its arrays."""
-        clients = order.shape[1]
+        windows, _, clients = order.shape
         if params.shape != (self.model.dim,):
             raise InputError(f"`params` must be {self.model.dim} numbers, got shape {list(params.shape)}")
-        if who.shape != (clients,) or rates.shape != (clients,):
+        if who.shape != (windows, clients) or rates.shape != (clients,):
             raise InputError(f"`sends` and `rates` must have {clients} entries, one per client")
         if order.size == 0 or order.max() >= len(self.samples):
             raise InputError(f"`order` must hold indices below {len(self.samples)} or negative ones")
-        if rules.levels:
+        require_choice("form", rules.form, _FORMS)
+        if rules.form in ("quantized", "rotated"):
             require_integer("levels", rules.levels, 1, 2**15)
             require_integer("blocks", rules.blocks, 1, self.model.dim)
         require_integer("threads", self.threads, 1, _MOST_THREADS)
@@ -264,7 +318,7 @@ class Kernels:
             needed = _floats(self._library, self._spec, clients, self.threads)
             if self._scratch.size < needed + _ALIGN // 4:
                 self._scratch = np.empty(needed + _ALIGN // 4, np.float32)
-            self._room = (clients, self._library.slots_of(c_int32(clients)))
+            self._room = (clients, self._library.slots_of(ctypes.byref(self._spec), c_int32(clients)))
         return self._room[1], -(-self._scratch.ctypes.data // _ALIGN) * _ALIGN
 
 
@@ -295,15 +349,23 @@ def supports(model: object) -> str | None:
 
 
 def quantized(
-    update: npt.NDArray[np.float32], levels: int, blocks: int, seed: int, step: int, client: int
+    update: npt.NDArray[np.float32],
+    levels: int,
+    blocks: int,
+    seed: int,
+    step: int,
+    client: int,
+    form: str = "quantized",
 ) -> npt.NDArray[np.float32]:
-    """What the server decodes from `update`, by the kernels' quantiser; equal to `codec.quantize`."""
+    """What the server decodes from `update`, by the kernels' quantisers; equal to `codec.Quantized` or `Rotated`."""
     dim = require_integer("dim", update.size, 1)
     require_integer("blocks", blocks, 1, dim)
     require_integer("levels", levels, 1, 2**15)
-    padded, scales, units, total = np.zeros((4, dim + 2 * _ROOM), np.float32)
+    padded, total, *scratch = np.zeros((6, -(-(dim + 2 * _ROOM) // _ROOM) * _ROOM), np.float32)
     padded[:dim] = update
+    places = (c_void_p * len(scratch))(*(array.ctypes.data for array in scratch))
     load().quantize_add(
+        c_int32(_FORMS.index(form)),
         _at(padded),
         c_int64(dim),
         c_int32(levels),
@@ -311,8 +373,7 @@ def quantized(
         c_uint32(seed),
         c_uint32(step),
         c_uint32(client),
-        _at(scales),
-        _at(units),
+        places,
         _at(total),
     )
     return total[:dim]
@@ -361,10 +422,26 @@ def network_places(model: Network) -> npt.NDArray[np.int32] | None:
 def _steering(steered: Steered | None, clients: int) -> _Steering:
     if steered is None:
         return _Steering()
-    if steered.draws.shape != (clients,) or steered.counts.shape != (clients, _CLASSES):
+    if steered.draws.shape != (clients,) or steered.sent.shape != (clients,):
         raise InputError(f"`steered` must be a round of {clients} clients, got {len(steered.draws)}")
-    arrays = (_at(array) for array in (steered.draws, steered.sent, steered.counts))
+    arrays = (_at(array) for array in (steered.draws, steered.sent))
     return _Steering(1, steered.step, steered.loudest, steered.spread, steered.floor, *arrays)
+
+
+def _sending(rules: Rules, bits: npt.NDArray[np.float32]) -> _Sending:
+    sending = _Sending(_FORMS.index(rules.form), rules.levels, rules.blocks)
+    if rules.fixed:
+        widths, book = _alphabet(rules.levels)
+        arrays = (_at(array) for array in (widths, book, bits))
+        sending.coding = _Coding(len(widths), rules.fixed, rules.own, *arrays)
+    return sending
+
+
+@functools.cache
+def _alphabet(levels: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """For symbols up to `levels`: how many each class holds, and bits of one by each table of the book."""
+    widths = signed_widths(magnitude_classes(levels)[1]).astype(np.float32)
+    return widths, np.ascontiguousarray(book_bits(levels), np.float32)
 
 
 def _floats(lib: ctypes.CDLL, spec: _Model, clients: int, threads: int) -> int:

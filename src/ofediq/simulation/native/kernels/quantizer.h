@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "vectors.h"
+#include "sizes.h"
 
 #define MAX_NORM 0x1.ffffep127f /* codec/arithmetic.py: 2^128 (1 - 2^-20) */
 #define TINY 0x1p-80f
@@ -30,13 +30,22 @@ INLINE uvec mix_vector(uvec word) {
     return word ^ (word >> 16);
 }
 
-/* randomness.stream_key for the purpose ROUND. */
-static void round_key(uint32_t seed, uint32_t step, uint32_t client, uint32_t key[2]) {
-    const uint32_t tag = 2u * 0x85EBCA6Bu;
+/* randomness.py: purposes of draws. */
+enum { PARTICIPATE = 1, ROUND = 2, ROTATE = 4 };
+
+/* randomness.stream_key. */
+static void stream_key(uint32_t seed, uint32_t step, uint32_t client, uint32_t purpose, uint32_t key[2]) {
+    const uint32_t tag = purpose * 0x85EBCA6Bu;
     uint32_t left = mix(mix(mix(seed ^ 0x9E3779B9u) + step) ^ tag);
     uint32_t right = mix(mix(mix(seed ^ 0xD1B54A33u) ^ step) + tag);
     key[0] = mix(left + client);
     key[1] = mix(mix(client ^ 0xC2B2AE35u) + right);
+}
+
+INLINE uvec words_of(uvec index, const uint32_t key[2]) { return mix_vector(mix_vector(index ^ key[0]) + key[1]); }
+
+INLINE vec draws_of(uvec index, const uint32_t key[2]) {
+    return (__builtin_convertvector((ivec)(words_of(index, key) >> 9), vec) + 0.5f) * 0x1p-23f;
 }
 
 INLINE float from_bits(uint32_t bits) {
@@ -64,26 +73,6 @@ INLINE ivec larger(ivec a, ivec b) {
 INLINE ivec square_of(ivec sizes, vec scale) {
     ivec whole = __builtin_convertvector((vec)sizes * scale + 0.5f, ivec);
     return whole * whole;
-}
-
-INLINE int32_t add_lanes(ivec value) {
-#if AVX512
-    return _mm512_reduce_add_epi32((__m512i)value);
-#else
-    int32_t total = 0;
-    for (int lane = 0; lane < LANES; lane++) total += value[lane];
-    return total;
-#endif
-}
-
-INLINE int32_t largest_lane(ivec value) {
-#if AVX512
-    return _mm512_reduce_max_epi32((__m512i)value);
-#else
-    int32_t most = 0;
-    for (int lane = 0; lane < LANES; lane++) most = value[lane] > most ? value[lane] : most;
-    return most;
-#endif
 }
 
 INLINE uint32_t block_exponent(float most) {
@@ -122,28 +111,39 @@ INLINE struct measured measure_block(const float *block, int64_t size) {
     return made;
 }
 
-/* scales[n] = s / norm and units[n] = norm / s of each block. */
-static void measure_blocks(const struct quantizer *q, const float *update, float *scales, float *units) {
+INLINE float norm_of(struct measured made) {
+    float root = sqrtf(made.square) * from_bits((block_exponent(made.most) - 14) << 23);
+    float norm = root > made.most * (1 + 0x1p-14f) ? root : made.most;
+    return made.most < TINY ? 0 : norm > MAX_NORM ? MAX_NORM : norm;
+}
+
+INLINE void count_norm(struct counted *found, float norm, int64_t size) {
+    uint32_t pattern;
+    memcpy(&pattern, &norm, 4);
+    found->tops[pattern >> 24]++;
+    if (norm == 0) found->dead += size;
+}
+
+/* scales[n] = s / norm and units[n] = norm / s of each block; norms are counted if someone asks for that. */
+static void measure_blocks(const struct quantizer *q, const float *update, float *scales, float *units,
+                           struct counted *found) {
     int64_t size = q->dim / q->blocks, longer = q->dim % q->blocks;
     float levels = (float)q->levels, share = (float)(1.0 / q->levels);
-    float mosts[MANY], squares[MANY]; /* roots and quotients of many blocks at once are vector instructions */
+    struct measured made[MANY]; /* roots and quotients of many blocks at once are vector instructions */
+    float norms[MANY];
     for (int64_t first = 0; first < q->blocks; first += MANY) {
         int64_t many = first + MANY < q->blocks ? MANY : q->blocks - first;
         for (int64_t n = 0; n < many; n++) {
             int64_t count = size + (first + n < longer);
-            struct measured made = measure_block(update, count);
-            mosts[n] = made.most;
-            squares[n] = made.square;
+            made[n] = measure_block(update, count);
             update += count;
         }
         for (int64_t n = 0; n < many; n++) {
-            float most = mosts[n], unit = from_bits((block_exponent(most) - 14) << 23);
-            float root = sqrtf(squares[n]) * unit;
-            float norm = root > most * (1 + 0x1p-14f) ? root : most;
-            norm = most < TINY ? 0 : norm > MAX_NORM ? MAX_NORM : norm;
-            scales[first + n] = levels / (norm == 0 ? 1.0f : norm);
-            units[first + n] = norm * share;
+            norms[n] = norm_of(made[n]);
+            scales[first + n] = levels / (norms[n] == 0 ? 1.0f : norms[n]);
+            units[first + n] = norms[n] * share;
         }
+        for (int64_t n = 0; n < many && found; n++) count_norm(found, norms[n], size + (first + n < longer));
     }
 }
 
@@ -154,8 +154,7 @@ struct rounded {
 };
 
 INLINE struct rounded round_vector(const float *update, uvec index, const uint32_t key[2], vec levels, vec scale) {
-    uvec word = mix_vector(mix_vector(index ^ key[0]) + key[1]);
-    vec draw = (__builtin_convertvector((ivec)(word >> 9), vec) + 0.5f) * 0x1p-23f;
+    vec draw = draws_of(index, key);
     ivec value = (ivec)load(update), sign = value & INT32_MIN;
     vec scaled = (vec)(value ^ sign) * scale;
     vec level = __builtin_convertvector(__builtin_convertvector(scaled, ivec), vec);
@@ -165,13 +164,6 @@ INLINE struct rounded round_vector(const float *update, uvec index, const uint32
 
 /* What the server decodes. */
 INLINE vec decoded(struct rounded r, vec unit) { return (vec)((ivec)(r.size * unit) ^ r.sign); }
-
-/* total += what the server decodes from the vector of coordinates `index`. */
-INLINE void add_vector(const float *update, uvec index, const uint32_t key[2], vec levels, vec scale, vec unit,
-                       float *total) {
-    struct rounded r = round_vector(update, index, key, levels, scale);
-    store(total, load(total) + decoded(r, unit));
-}
 
 /* Spreads the blocks' numbers over the coordinates of a tile, in whole vectors: what spills over is overwritten by
  * the next block, or is past the end. So the arithmetic needs no loop over blocks, which are often short. */
@@ -195,24 +187,39 @@ static void spread_blocks(const struct quantizer *q, struct spreading *at, int64
     }
 }
 
-/* total += what the server decodes from `update`. `scales` and `units` are scratch of one number per block; `update`
- * and `total` have a vector of room at their end. */
-static void add_quantized(const struct quantizer *q, const float *update, const uint32_t key[2], float *scales,
-                          float *units, float *total) {
+/* total += what the server decodes from `update`, which is zero past its end; counts symbols and norms if someone asks
+ * for that. `scales` and `units` are scratch of one number per block; all have a vector of room at their end. */
+INLINE void add_blocks(const struct quantizer *q, const float *update, const uint32_t key[2], float *scales,
+                       float *units, float *total, struct counted *found) {
     float tile_scales[TILE + LANES], tile_units[TILE + LANES];
     struct spreading at = {0, q->dim / q->blocks + (q->dim % q->blocks > 0)};
     vec levels = spread((float)q->levels);
     uvec index;
     for (uint32_t lane = 0; lane < LANES; lane++) index[lane] = lane;
-    measure_blocks(q, update, scales, units);
+    measure_blocks(q, update, scales, units, found);
     for (int64_t start = 0; start < q->dim; start += TILE) {
         int64_t stop = start + TILE < q->dim ? start + TILE : q->dim;
         spread_blocks(q, &at, start, stop, scales, units, tile_scales, tile_units);
-        for (int64_t i = start; i < stop; i += LANES, index += LANES)
-            add_vector(update + i, index, key, levels, load(tile_scales + (i - start)),
-                       load(tile_units + (i - start)),
-                       total + i);
+        for (int64_t i = start; i < stop; i += LANES, index += LANES) {
+            if (all_zero(load(update + i))) continue; /* many are, behind ReLU or from black pixels */
+            struct rounded r = round_vector(update + i, index, key, levels, load(tile_scales + (i - start)));
+            store(total + i, load(total + i) + decoded(r, load(tile_units + (i - start))));
+            if (found) tally(&found->tallies, __builtin_convertvector(r.size, ivec));
+        }
     }
+}
+
+static void add_quantized(const struct quantizer *q, const float *update, const uint32_t key[2], float *scales,
+                          float *units, float *total) {
+    add_blocks(q, update, key, scales, units, total, NULL);
+}
+
+/* The same, and the bits of the entropy-coded payload. */
+static float add_coded(const struct coding *coding, const struct quantizer *q, const float *update,
+                       const uint32_t key[2], float *scales, float *units, float *total) {
+    struct counted found = {.dead = 0};
+    add_blocks(q, update, key, scales, units, total, &found);
+    return payload_bits(coding, &found, q->dim, q->blocks);
 }
 
 #endif

@@ -112,7 +112,7 @@ static int run_samples(const struct samples *s) {
     int adds = s->gradients && !s->each;
     if (s->own && adds) return 1;
     int64_t batches = (s->count + MAX_BATCH - 1) / MAX_BATCH;
-    b.slots = adds ? slot_count((int)s->count) : batches < MAX_SLOTS ? (int)batches : MAX_SLOTS;
+    b.slots = adds ? slot_count(n, s->count) : batches < MAX_SLOTS ? (int)batches : MAX_SLOTS;
     b.slot_room = slot_floats(n);
     b.thread_room = lay_out(n, NULL, &worker);
     int threads = s->threads < b.slots ? s->threads : b.slots;

@@ -85,6 +85,47 @@ INLINE float sum_lanes(vec value) {
 #endif
 }
 
+INLINE int32_t add_lanes(ivec value) {
+#if AVX512
+    return _mm512_reduce_add_epi32((__m512i)value);
+#else
+    int32_t total = 0;
+    for (int lane = 0; lane < LANES; lane++) total += value[lane];
+    return total;
+#endif
+}
+
+INLINE int32_t largest_lane(ivec value) {
+#if AVX512
+    return _mm512_reduce_max_epi32((__m512i)value);
+#else
+    int32_t most = 0;
+    for (int lane = 0; lane < LANES; lane++) most = value[lane] > most ? value[lane] : most;
+    return most;
+#endif
+}
+
+INLINE int any_above(ivec value, int32_t bound) {
+#if AVX512
+    return _mm512_cmpgt_epi32_mask((__m512i)value, _mm512_set1_epi32(bound)) != 0;
+#elif AVX && defined(__AVX2__)
+    return _mm256_movemask_epi8(_mm256_cmpgt_epi32((__m256i)value, _mm256_set1_epi32(bound))) != 0;
+#else
+    return largest_lane(value) > bound;
+#endif
+}
+
+/* Whether all are 0, of whatever sign. */
+INLINE int all_zero(vec value) {
+#if AVX512
+    return _mm512_test_epi32_mask((__m512i)value, _mm512_set1_epi32(0x7FFFFFFF)) == 0;
+#elif AVX
+    return _mm256_testz_si256((__m256i)value, _mm256_set1_epi32(0x7FFFFFFF));
+#else
+    return largest_lane((ivec)value & 0x7FFFFFFF) == 0;
+#endif
+}
+
 /* to[n] = sum of the lanes of values[n], for four at once. */
 INLINE void store_sums(float *to, const vec values[4]) {
 #if AVX || AVX512

@@ -8,11 +8,13 @@
 
 #include "grid.h"
 #include "network.h"
-#include "quantizer.h"
+#include "rotated.h"
 #include "threads.h"
 
 #define API __attribute__((visibility("default")))
 #define MAX_SLOTS 64
+#define MIN_SLOTS 8
+#define SLOT_WORK (1 << 19) /* parameters times clients: less in a slot would not be worth another sum */
 #define MAX_THREADS 64
 #define CLIENTS_PER_SLOT 4
 #define WORTH_A_THREAD 1e6 /* parameters times samples: 100 us or so, a few times what it takes to start one */
@@ -25,24 +27,38 @@ struct model {
     float penalty;          /* l2: gradients get this times the parameters */
 };
 
+enum { PLAIN, QUANTIZED, ROTATED, ON_GRID };
+
+struct sending {
+    int32_t form;         /* one of these */
+    int32_t levels;
+    int64_t blocks;
+    struct coding coding; /* then bits are counted */
+};
+
 struct window {
     struct model model;
     int32_t steps, clients, threads;
     int32_t moves;          /* senders take local steps */
     float step_size;        /* of those */
-    int32_t levels;         /* 0: updates are sent as they are */
-    int64_t blocks;
-    uint32_t seed, step;
+    int32_t windows;        /* that follow each other */
+    float descent;          /* after each of them params -= descent * total, if anyone sent; 0: they stay */
+    uint32_t seed;
+    uint32_t step;          /* of the window at hand */
     uint32_t first;         /* number of the first client: others may be elsewhere */
     int64_t features;       /* numbers in a sample */
-    const float *params, *samples;
+    float *params;
+    const float *samples;
     const void *targets;    /* int32 classes or float32 numbers */
-    const int32_t *order;   /* [steps][clients], negative: absent */
-    const uint8_t *sends;   /* [clients] */
+    const uint32_t *ends;   /* [windows], the last step of each */
+    const int32_t *order;   /* [windows][steps][clients], negative: absent */
+    const uint8_t *sends;   /* [windows][clients] */
     const float *rates;     /* [clients] */
     float *scratch;         /* `scratch_floats` of them */
-    double *losses, *errors; /* [slots][steps] */
-    float *total;           /* [dim] */
+    double *losses, *errors; /* [windows][slots][steps] */
+    double *squares;        /* [windows], of the norm of the model */
+    float *total;           /* [dim], of the last window */
+    struct sending sending;
     struct steering steering; /* then `sends` are all who may send, and `rates` are 1 */
 };
 
@@ -69,9 +85,11 @@ struct worker { /* scratch of one thread */
     int moved; /* whether the sender at hand has taken a step of its own */
 };
 
-static int slot_count(int clients) {
-    int slots = (clients + CLIENTS_PER_SLOT - 1) / CLIENTS_PER_SLOT;
-    return slots < MAX_SLOTS ? slots : MAX_SLOTS;
+/* Depends on the work alone: the order of adding must not depend on the machine. */
+static int slot_count(const struct network *n, int64_t clients) {
+    int64_t slots = (clients + CLIENTS_PER_SLOT - 1) / CLIENTS_PER_SLOT, most = clients * (int64_t)n->dim / SLOT_WORK;
+    most = most < MIN_SLOTS ? MIN_SLOTS : most > MAX_SLOTS ? MAX_SLOTS : most;
+    return (int)(slots < most ? slots : most);
 }
 
 static size_t slot_floats(const struct network *n) { return room(n->inner > n->dim ? n->inner : n->dim); }
@@ -103,7 +121,7 @@ API int64_t scratch_floats(const struct model *model, int32_t clients, int32_t t
     struct network network;
     struct worker worker;
     if (!make(model, &network)) return -1;
-    return (int64_t)(room(network.inner) + room(network.packed) + slot_count(clients) * slot_floats(&network) +
+    return (int64_t)(room(network.inner) + room(network.packed) + slot_count(&network, clients) * slot_floats(&network) +
                      threads * lay_out(&network, NULL, &worker));
 }
 
@@ -123,11 +141,14 @@ API int64_t window_bytes(void) { return sizeof(struct window); }
 
 /* And of the numbers that both sides have. */
 API void shared_numbers(double *to) {
-    const double numbers[] = {GRID_LEVELS, CLASSES, MAX_NORM, TINY, MAX_LAYERS, MAX_THREADS};
+    const double numbers[] = {GRID_LEVELS, CLASSES, MAX_NORM, TINY, MAX_LAYERS, MAX_THREADS, BOOK};
     memcpy(to, numbers, sizeof numbers);
 }
 
-API int32_t slots_of(int32_t clients) { return slot_count(clients); }
+API int32_t slots_of(const struct model *model, int32_t clients) {
+    struct network network;
+    return make(model, &network) ? slot_count(&network, clients) : -1;
+}
 
 /* Loss and error of one sample, and the derivatives by the outputs times `factor`. */
 static void head(const struct model *model, int outputs, const struct item *item, const void *targets, int64_t row,
@@ -162,7 +183,7 @@ struct sight {
 INLINE int moves(const struct window *w) { return w->moves && w->steps > 1; }
 
 /* Gradients go straight into the sum: all are taken at the common model and sent as they are. */
-INLINE int direct(const struct window *w) { return !moves(w) && !w->levels && !w->steering.on; }
+INLINE int direct(const struct window *w) { return !moves(w) && w->sending.form == PLAIN; }
 
 /* One more step of a sender that moves: sum += gradient at its own model, which then takes a step. */
 static void move(const struct shared *s, struct worker *t, struct item *item, const struct sight *sight) {
@@ -186,40 +207,52 @@ static void move(const struct shared *s, struct worker *t, struct item *item, co
     t->moved = 1;
 }
 
+/* For a steered method: whether the update is sent, as likely as its norm says. It is divided by that. */
+static int is_sent(const struct shared *s, struct worker *t, int client, float *norm) {
+    const struct steering *g = &s->window->steering;
+    *norm = (float)sqrt(sum_of_squares(t->update, (int64_t)s->network.dim));
+    float rate = probability(g, *norm);
+    g->sent[client] = g->draws[client] < rate;
+    if (!g->sent[client]) return 0;
+    scale(t->update, 1 / rate, s->network.dim);
+    *norm /= rate;
+    return 1;
+}
+
 /* total += what the server receives of the update in `t->sum`, which clients that do not move have divided by their
  * rate before, where it cost nothing. */
 static void deliver(const struct shared *s, struct worker *t, int client, float *total) {
     const struct window *w = s->window;
     const struct network *n = &s->network;
-    if (!w->levels) {
+    const struct sending *sending = &w->sending;
+    if (sending->form == PLAIN) {
         add_scaled(total, 1 / w->rates[client], t->sum, n->inner);
         return;
     }
-    export_flat(n, t->sum, t->update);
-    if (moves(w)) scale(t->update, 1 / w->rates[client], n->dim);
-    memset(t->update + n->dim, 0, LANES * sizeof(float));
-    struct quantizer quantizer = {(int64_t)n->dim, w->blocks, w->levels};
-    uint32_t key[2];
-    round_key(w->seed, w->step, w->first + (uint32_t)client, key);
-    add_quantized(&quantizer, t->update, key, t->scales, t->units, total);
-}
-
-/* The same for a steered method: the norm of the update decides how likely it is sent. */
-static void deliver_steered(const struct shared *s, struct worker *t, int client, float *total) {
-    const struct window *w = s->window;
-    const struct network *n = &s->network;
-    const struct steering *g = &w->steering;
+    float norm = 0, bits = 0;
     export_flat(n, t->sum, t->update);
     memset(t->update + n->dim, 0, LANES * sizeof(float));
-    float norm = (float)sqrt(sum_of_squares(t->update, (int64_t)n->dim)), rate = probability(g, norm);
-    g->sent[client] = g->draws[client] < rate;
-    if (!g->sent[client]) return;
-    scale(t->update, 1 / rate, n->dim);
-    uint32_t key[2];
-    round_key(w->seed, w->step, w->first + (uint32_t)client, key);
-    float step = own_step(g, norm / rate);
-    int32_t *counts = g->counts + (size_t)client * CLASSES;
-    if (add_on_grid(g->step, step, t->update, (int64_t)n->dim, key, total, counts)) g->sent[client] = 2;
+    if (w->steering.on && !is_sent(s, t, client, &norm)) return;
+    if (!w->steering.on && moves(w)) scale(t->update, 1 / w->rates[client], n->dim);
+    struct quantizer quantizer = {(int64_t)n->dim, sending->blocks, sending->levels};
+    const struct coding *coding = &sending->coding;
+    uint32_t key[2], turn[2];
+    stream_key(w->seed, w->step, w->first + (uint32_t)client, ROUND, key);
+    if (sending->form == ON_GRID) {
+        bits = add_on_grid(coding, w->steering.step, own_step(&w->steering, norm), t->update, (int64_t)n->dim, key,
+                           total);
+    } else if (sending->form == ROTATED) {
+        struct counted found = {.dead = 0};
+        struct dithered scratch = {t->gradient, t->sum, (uint32_t *)t->scales, t->units};
+        stream_key(w->seed, w->step, w->first + (uint32_t)client, ROTATE, turn);
+        add_rotated(&quantizer, t->update, key, turn, scratch, total, coding->classes ? &found : NULL);
+        if (coding->classes) bits = payload_bits(coding, &found, quantizer.dim, quantizer.blocks);
+    } else if (coding->classes) {
+        bits = add_coded(coding, &quantizer, t->update, key, t->scales, t->units, total);
+    } else {
+        add_quantized(&quantizer, t->update, key, t->scales, t->units, total);
+    }
+    if (coding->classes) coding->bits[client] = bits;
 }
 
 /* What a sender learns from one sample, into its own sum; with the last one it sends. */
@@ -238,7 +271,7 @@ static void learn(const struct shared *s, struct worker *t, struct item *item, c
         if (w->model.penalty != 0)
             add_scaled(t->sum, w->model.penalty / w->rates[sight->client], s->inner, n->inner);
     }
-    if (sight->last) (w->steering.on ? deliver_steered : deliver)(s, t, sight->client, total);
+    if (sight->last) deliver(s, t, sight->client, total);
 }
 
 /* Some samples under the common model, then what their clients do with them. Returns the weight of the gradients that
@@ -329,40 +362,70 @@ static int worth(const struct window *w, double effort, int tasks) {
     return effort < WORTH_A_THREAD * threads ? 1 + (int)(effort / WORTH_A_THREAD) : threads;
 }
 
+static int is_possible(const struct sending *sending, int64_t dim) {
+    if (sending->coding.classes < 0 || sending->coding.classes > CLASSES) return 0;
+    int alone = sending->form == PLAIN || sending->form == ON_GRID;
+    return alone || (sending->levels > 0 && sending->blocks > 0 && sending->blocks <= dim);
+}
+
+static void run_one(struct shared *s) {
+    const struct window *w = s->window;
+    const struct network *n = &s->network;
+    int parts = (int)((s->slot_room + SPAN - 1) / SPAN);
+    import_flat(n, w->params, s->inner);
+    pack(n, s->inner, s->packed);
+    *w->squares = sum_of_squares(s->inner, (int64_t)n->inner);
+    run_tasks(run_slot, s, s->slots, worth(w, (double)w->steps * w->clients * n->inner, s->slots));
+    run_tasks(add_slots, s, parts, worth(w, (double)s->slots * s->slot_room / 2, parts));
+    if (w->sending.form != PLAIN)
+        memcpy(w->total, s->sums, n->dim * sizeof(float));
+    else
+        export_flat(n, s->sums, w->total);
+    if (w->descent == 0 || !memchr(w->sends, 1, w->clients)) return;
+    for (size_t at = 0; at < n->dim; at++) w->params[at] -= w->descent * w->total[at];
+}
+
 /* Returns 0, or 1 if the arguments cannot be run. */
-API int32_t run_window(const struct window *w) {
-    struct shared s = {.window = w};
+API int32_t run_windows(const struct window *all) {
+    struct window w = *all;
+    struct shared s = {.window = &w};
     struct worker worker;
-    if (!make(&w->model, &s.network)) return 1;
-    if (w->threads < 1 || w->threads > MAX_THREADS || w->steps < 1 || w->clients < 1) return 1;
-    if (w->levels < 0 || (w->levels && (w->blocks < 1 || w->blocks > (int64_t)s.network.dim))) return 1;
+    if (!make(&w.model, &s.network)) return 1;
+    if (w.threads < 1 || w.threads > MAX_THREADS || w.steps < 1 || w.clients < 1) return 1;
+    if (!is_possible(&w.sending, (int64_t)s.network.dim) || (w.steering.on && w.windows > 1)) return 1;
     const struct network *n = &s.network;
-    s.slots = slot_count(w->clients);
+    s.slots = slot_count(n, w.clients);
     s.slot_room = slot_floats(n);
-    s.inner = w->scratch;
+    s.inner = w.scratch;
     s.packed = s.inner + room(n->inner);
     s.sums = s.packed + room(n->packed);
     s.threads = s.sums + s.slots * s.slot_room;
     s.thread_room = lay_out(n, NULL, &worker);
-    import_flat(n, w->params, s.inner);
-    pack(n, s.inner, s.packed);
-    int parts = (int)((s.slot_room + SPAN - 1) / SPAN);
-    run_tasks(run_slot, &s, s.slots, worth(w, (double)w->steps * w->clients * n->inner, s.slots));
-    run_tasks(add_slots, &s, parts, worth(w, (double)s.slots * s.slot_room / 2, parts));
-    if (w->levels || w->steering.on)
-        memcpy(w->total, s.sums, n->dim * sizeof(float));
-    else
-        export_flat(n, s.sums, w->total);
+    for (int window = 0; window < w.windows; window++) {
+        w.step = w.ends[window];
+        run_one(&s);
+        w.order += (size_t)w.steps * w.clients;
+        w.sends += w.clients;
+        w.losses += s.slots * w.steps;
+        w.errors += s.slots * w.steps;
+        w.squares++;
+        if (w.sending.coding.classes) w.sending.coding.bits += w.clients;
+    }
     return 0;
 }
 
-/* The quantiser alone: total += what is decoded from `update` of `client`. Arrays have 16 floats of room. */
-API void quantize_add(const float *update, int64_t dim, int32_t levels, int64_t blocks, uint32_t seed, uint32_t step,
-                      uint32_t client, float *scales, float *units, float *total) {
+/* The quantisers alone: total += what is decoded from `update` of `client`. Arrays have 16 floats of room. */
+API void quantize_add(int32_t form, const float *update, int64_t dim, int32_t levels, int64_t blocks, uint32_t seed,
+                      uint32_t step, uint32_t client, float *const scratch[4], float *total) {
     struct quantizer quantizer = {dim, blocks, levels};
-    uint32_t key[2];
-    round_key(seed, step, client, key);
-    add_quantized(&quantizer, update, key, scales, units, total);
+    struct dithered dithered = {scratch[0], scratch[1], (uint32_t *)scratch[2], scratch[3]};
+    uint32_t key[2], turn[2];
+    stream_key(seed, step, client, ROUND, key);
+    stream_key(seed, step, client, ROTATE, turn);
+    if (form == ROTATED)
+        add_rotated(&quantizer, update, key, turn, dithered, total, NULL);
+    else
+        add_quantized(&quantizer, update, key, scratch[0], scratch[1], total);
 }
 
 #include "samples.h"
