@@ -42,6 +42,7 @@ class Swarm:
         model: what they learn.
         clients: K.
         bits_wire: uplink bits so far, as encoded.
+        bits_each: the same of each client, [K].
         bits_downlink: bits of all broadcasts so far, each counted once.
     """
 
@@ -50,6 +51,7 @@ class Swarm:
         require(method.topology == "federated", "method", "must be federated", method.name)
         self.method, self.model, self.clients, self.seed = method, model, clients, seed
         self.bits_wire = self.bits_downlink = 0.0
+        self.bits_each = np.zeros(clients)
         self.step = 0
         first = model.initial(seed)
         self._state = rounds.first_state(method, first, clients)
@@ -107,12 +109,26 @@ class Swarm:
             y = y.astype(np.float32)
         present = np.isin(np.arange(self.clients), who)
         self._waiting = {}
+        self.take(x, y, present, judged=self.method.client.personal)
+
+    def take(
+        self, x: npt.NDArray[Any], y: npt.NDArray[Any], present: npt.NDArray[np.bool_], *, judged: bool = True
+    ) -> npt.NDArray[np.float64] | None:
+        """One step with a sample for every client; returns the errors of their predictions, [K], if `judged`.
+
+        Arguments:
+            x: the samples, [K, ...]; those of absent clients may be anything.
+            y: their targets, [K].
+            present: who has one, [K].
+            judged: whether everyone predicts first; personal methods must.
+        """
+        errors, losses = None, ()
         with np.errstate(over="ignore", invalid="ignore"):  # a model that diverges says so in its predictions
-            losses: tuple[Any, ...] = ()
-            if self.method.client.personal:
-                *_, losses = rounds.predict(
+            if judged:
+                _, found, losses = rounds.predict(
                     self.method, self.model, self._window, x, y, self._down, self._memory
                 )
+                errors = np.where(present, np.asarray(found, np.float64), 0.0)
             self._window = rounds.learn(
                 self.method,
                 self._window,
@@ -125,6 +141,7 @@ class Swarm:
             self.step += 1
             if self.step % self.method.period == 0:
                 self._close()
+        return errors
 
     def _close(self) -> None:
         """The end of a window: who sends, what arrives, and what everyone knows then."""
@@ -138,6 +155,7 @@ class Swarm:
             who = np.flatnonzero(sends)
             some = {name: vector[who] for name, vector in wanted.items()}
             decoded, each = rounds.transmit(method, some, down, Address(self.seed, self.step, who))
+            self.bits_each[who] += np.broadcast_to(each, len(who))
             bits = float(np.broadcast_to(each, len(who)).sum())
             for name, vectors in decoded.items():
                 arrived[name][who] = vectors

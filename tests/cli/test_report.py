@@ -15,7 +15,7 @@ from tests.federation.test_inputs import sensors, server
 
 
 def test_a_run_becomes_a_page(tmp_path: Path) -> None:
-    rows = [f"{hour % 7},{(hour % 24) + 0.1 * (hour % 5)}" for hour in range(400)]
+    rows = [f"{hour % 7},{(hour % 24) + 0.1 * (hour % 5)}" for hour in range(400)]  # four stretches
     (tmp_path / "plant.csv").write_text("\n".join(["heat,load", *rows]))
     run = ["run", "--data", str(tmp_path / "plant.csv"), "--target", "load", "--methods", "ofediq,local"]
     done = CliRunner().invoke(app, [*run, "--out", str(tmp_path / "run")])
@@ -25,6 +25,14 @@ def test_a_run_becomes_a_page(tmp_path: Path) -> None:
     assert page.count("<polyline") == 2
     assert "OFedIQ" in page
     assert "<script" not in page
+    assert [page.count(f"({word})") for word in ("best", "median", "worst")] == [
+        1,
+        1,
+        1,
+    ]  # of OFedIQ's clients
+    svg = tmp_path / "skill.svg"
+    assert CliRunner().invoke(app, ["report", str(tmp_path / "run"), "--picture", str(svg)]).exit_code == 0
+    assert svg.read_text().startswith("<svg ")
 
 
 def test_a_federation_becomes_a_page(tmp_path: Path) -> None:

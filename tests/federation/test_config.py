@@ -160,7 +160,7 @@ def test_the_documentation_shows_every_key() -> None:
     server, client = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     tables = {"": FederationConfig, "model": ModelChoice, "method": MethodChoice, "rounds": Rules}
     more = {"clients": Rules, "broker": Broker, "page": PageChoice, "tracker": TrackerChoice}
-    more["features"] = FeatureChoice
+    more |= {"features": FeatureChoice, "rollout": Rules}
     assert shown_keys(server) == {
         key for table, kind in {**tables, **more}.items() for key in keys(table, kind)
     }

@@ -80,20 +80,31 @@ def _parse_budgets(text: str) -> list[float]:
 
 def _show(found: dict[str, Any]) -> None:
     from ofediq.cli import render
-    from ofediq.report import value_text
+    from ofediq.report import skill_text, value_text
 
     if not found["points"]:
         return
     metric = found["metric"]
     private = any(point["epsilon"] for point in found["points"])
-    rows = [("FedOGD", "", "100%", "100%", value_text(found["ceiling"]["value"], metric), "none")]
+    ceiling = found["ceiling"]
+    rows = [
+        (
+            "FedOGD",
+            "",
+            "100%",
+            "100%",
+            value_text(ceiling["value"], metric),
+            skill_text(ceiling["skill"]),
+            "none",
+        )
+    ]
     for point in found["points"]:
         budget = "" if point["budget"] is None else f"{100 * point['budget']:g}%"
         value = "diverged" if point["value"] is None else value_text(point["value"], metric)
         shares = (f"{100 * point[key]:.3g}%" for key in ("share", "share_total"))
         promised = "none" if point["epsilon"] is None else f"{point['epsilon']:.3g}"
-        rows.append((point["name"], budget, *shares, value, promised))
-    header = ("method", "budget", "real bits", "all bytes", metric, "epsilon")
+        rows.append((point["name"], budget, *shares, value, skill_text(point["skill"]), promised))
+    header = ("method", "budget", "real bits", "all bytes", metric, "skill", "epsilon")
     shown = slice(None) if private else slice(-1)
     render.show(render.table(header[shown], [row[shown] for row in rows]))
     typer.echo(f"Picture: {found['figure']}")

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ofediq.errors import DataError
+from ofediq.errors import DataError, OFedIQError
+from ofediq.report.page import SkillCurve, skill_page, skill_picture
+from ofediq.report.words import skill_text
+
+Tables = dict[str, list[list[str]]]
+Page = tuple[str, list[SkillCurve], Callable[[], tuple[Tables, str]]]
+"""Title, curves, and what makes the tables and the note."""
+
+_MOST_PREDICTIONS = 2 * 10**6  # of a method, for rows about its clients: a minute or two
 
 
 def report(
@@ -16,40 +25,46 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="The page to write.", show_default="report.html in the folder")
     ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Write skill over time alone, an .svg file, and no page.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
 ) -> None:
     """Write one HTML page: skill over time, drift, clients, bytes.
 
     The page needs no network and no script. A run brings its methods side
-    by side; a server's folder its clients, best to worst.
+    by side, with their best, median and worst client; a server's folder its
+    clients, best to worst.
 
     Examples:
       ofediq report runs/plant-auto
       ofediq report state --out weekly.html
+      ofediq report runs/plant-auto --picture skill.svg
     """
     from ofediq.federation.network.server import STATE_FILE
     from ofediq.storage import save_bytes
 
     if (folder / STATE_FILE).is_file():
-        text = _of_server(folder / STATE_FILE)
+        title, curves, make = _of_server(folder / STATE_FILE)
     elif (folder / "summary.json").is_file():
-        text = _of_run(folder)
+        title, curves, make = _of_run(folder)
     else:
         raise DataError(
             f"`folder` must hold a run (summary.json) or a server's {STATE_FILE}, got {str(folder)!r}"
         )
-    path = folder / "report.html" if out is None else out
+    path = picture or out or folder / "report.html"
+    text = skill_page(title, curves, *make()) if picture is None else skill_picture(curves, ink="#777")
     save_bytes(path, text.encode())
     typer.echo(json.dumps({"file": str(path)}) if as_json else f"Report: {path}")
 
 
-def _of_server(path: Path) -> str:
+def _of_server(path: Path) -> Page:
     from ofediq.federation.protocol.state import ServerState
-    from ofediq.report.page import SkillCurve, skill_page
 
     saved = ServerState.read(path)
     assert saved is not None
     record = saved.record
+    drift = record.get("drift", ())
     steps, skills, error, naive = [], [], 0.0, 0.0
     for point in record["points"]:
         error, naive = error + point["error"], naive + point["naive"]
@@ -71,7 +86,7 @@ def _of_server(path: Path) -> str:
         ],
     }
     note = f"{totals['rounds']:,} rounds, {totals['samples']:,} predictions, step {saved.step:,}"
-    return skill_page(name, [SkillCurve(name, steps, skills)], tables, note)
+    return name, [SkillCurve(name, steps, skills, drift)], lambda: (tables, note)
 
 
 def _named(row: dict[str, Any], place: int, count: int) -> str:
@@ -85,10 +100,9 @@ def _judged(row: dict[str, Any]) -> list[str]:
     return [f"{1 - row['error'] / row['naive']:+.1%}", *means, f"{row['samples']:,}", f"{row['sent']:,}"]
 
 
-def _of_run(folder: Path) -> str:
+def _of_run(folder: Path) -> Page:
     from ofediq.errors import extra
     from ofediq.experiment import Folder
-    from ofediq.report.page import SkillCurve, skill_page
 
     summary = Folder(folder).read_summary()
     frame = extra("pyarrow.parquet", "sim").read_table(folder / "metrics.parquet").to_pandas()
@@ -105,7 +119,7 @@ def _of_run(folder: Path) -> str:
     rows = [
         [
             one["name"],
-            "" if one["skill"] is None else f"{one['skill']:+.1%}",
+            skill_text(one["skill"]),
             one["reference"] or "",
             f"{one[metric]:.5g}",
             f"{one['bits_wire'] / 8e3:,.1f}",
@@ -113,7 +127,37 @@ def _of_run(folder: Path) -> str:
         ]
         for one in summary["methods"].values()
     ]
-    tables = {"Methods": [["method", "skill", "against", metric, "uplink kB", "drift at step"], *rows]}
-    stream = summary["stream"]
+    head, stream = ["method", "skill", "against", metric, "uplink kB", "drift at step"], summary["stream"]
     note = f"{stream['clients']:,} clients, {stream['steps']:,} steps, {stream['predictions']:,} predictions"
-    return skill_page(str(stream["dataset"]), curves, tables, note)
+
+    def tables() -> tuple[Tables, str]:
+        clients = _client_rows(summary)
+        about = {"Clients: best, median and worst": clients} if clients else {}
+        return {"Methods": [head, *rows], **about}, note
+
+    return str(stream["dataset"]), curves, tables
+
+
+def _client_rows(summary: dict[str, Any]) -> list[list[str]]:
+    """Three clients of every federated method: its steps are taken again, one client beside the other."""
+    from ofediq.experiment import Config, Experiment
+    from ofediq.experiment.per_client import per_client
+
+    stream, methods = summary["stream"], summary["methods"]
+    if stream["clients"] < 3 or stream["clients"] * stream["steps"] > _MOST_PREDICTIONS:
+        return []
+    try:
+        experiment = Experiment.set_up(Config.from_dict(summary["config"]))
+    except OFedIQError as error:
+        typer.echo(f"Note: no rows about clients, {error}.", err=True)
+        return []
+    rows = [["method", "client", "skill", "mean error", "last value's", "predictions", "uplink kB"]]
+    for key, one in experiment.methods.items():
+        if one.topology != "federated" or methods[key]["interrupted"]:
+            continue
+        seed = experiment.config.seed
+        found = per_client(one, experiment.model, experiment.deal(seed), seed)
+        for word, row in (("best", found[0]), ("median", found[len(found) // 2]), ("worst", found[-1])):
+            cells = [f"{row.error:.4g}", f"{row.naive:.4g}", f"{row.samples:,}", f"{row.bits / 8e3:,.1f}"]
+            rows.append([one.name, f"{row.name} ({word})", skill_text(row.skill), *cells])
+    return rows if len(rows) > 1 else []

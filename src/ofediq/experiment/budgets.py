@@ -123,7 +123,7 @@ def _collect(summaries: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
         "metric": metric,
         "ceiling": None
         if fedogd is None
-        else {"value": fedogd[metric], "values": fedogd["per_seed"][metric]},
+        else {"value": fedogd[metric], "values": fedogd["per_seed"][metric], "skill": fedogd["skill"]},
         "naive": reference.get("naive", {}),
         "points": points,
         "interrupted": any(summary["interrupted"] for summary in summaries.values()),
@@ -141,4 +141,20 @@ def _draw(config: Config, found: Mapping[str, Any], path: Path) -> None:
         return
     drawn = {name: (shares, list(zip(*columns, strict=True))) for name, (shares, columns) in lines.items()}
     title = f"{config.name}: learning against real uplink bits"
-    draw_frontier(drawn, found["ceiling"]["values"], found["metric"], path, title)
+    skills = {point["name"]: point["skill"] for point in sorted(found["points"], key=_share)}
+    naive = {
+        name: value for name, value in found["naive"].items() if name != "constant" and value is not None
+    }
+    draw_frontier(
+        drawn,
+        found["ceiling"]["values"],
+        found["metric"],
+        path,
+        title,
+        skills={**skills, "FedOGD": found["ceiling"]["skill"]},
+        naive=naive,
+    )
+
+
+def _share(point: Mapping[str, Any]) -> float:
+    return float(point["share"])

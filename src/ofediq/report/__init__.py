@@ -14,7 +14,7 @@ from ofediq.report.figures.frontier import draw_frontier, draw_sweep
 from ofediq.report.metrics import metrics_table, write_metrics
 from ofediq.report.summary import summarize
 from ofediq.report.tables import TextTable, method_rows, missing_bounds, regret_rows
-from ofediq.report.words import NAIVE_NAMES, bits_text, value_text
+from ofediq.report.words import NAIVE_NAMES, bits_text, skill_text, value_text
 
 __all__ = [
     "NAIVE_NAMES",
@@ -30,6 +30,7 @@ __all__ = [
     "metrics_table",
     "missing_bounds",
     "regret_rows",
+    "skill_text",
     "summarize",
     "value_text",
     "write_metrics",

@@ -42,7 +42,7 @@ def skill_page(
     True
     """
     parts = [f"<h1>{html.escape(title)}</h1>", f'<p class="soft">{html.escape(note)}</p>' if note else ""]
-    parts += ["<h2>Skill over time</h2>", _picture(curves)]
+    parts += ["<h2>Skill over time</h2>", skill_picture(curves) or "<p>Nothing was predicted yet.</p>"]
     for heading, rows in tables.items():
         parts += [f"<h2>{html.escape(heading)}</h2>", _table(rows)]
     head = f'<meta charset="utf-8"><title>{html.escape(title)}</title><style>{_STYLE}</style>'
@@ -57,10 +57,11 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
     return f"<table>{''.join(lines)}</table>"
 
 
-def _picture(curves: Sequence[SkillCurve]) -> str:
+def skill_picture(curves: Sequence[SkillCurve], *, ink: str = "currentColor") -> str:
+    """The picture of `curves` as SVG, letters in `ink`; empty where nothing was predicted yet."""
     values = [max(_LOWEST, value) for one in curves for value in one.skills if value == value]
     if not values:
-        return "<p>Nothing was predicted yet.</p>"
+        return ""
     last = max(step for one in curves for step in one.steps)
     low, high = min(0.0, *values), max(0.02, *values)
 
@@ -90,5 +91,5 @@ def _picture(curves: Sequence[SkillCurve]) -> str:
         name = html.escape(one.name)
         parts.append(f'<text x="{_LEFT + 10 + 140 * place}" y="{_HEIGHT - 6}" fill="{colour}">{name}</text>')
     parts.append(f'<text x="{_WIDTH}" y="{_HEIGHT - 6}" text-anchor="end">step {last:,.0f}</text>')
-    frame = f'viewBox="0 0 {_WIDTH} {_HEIGHT}" font-size="13" fill="currentColor" role="img"'
+    frame = f'viewBox="0 0 {_WIDTH} {_HEIGHT}" font-size="13" fill="{ink}" role="img"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {frame}>{"".join(parts)}</svg>'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from ofediq.report.words import NAIVE_NAMES, bits_text, bytes_text, value_text
+from ofediq.report.words import NAIVE_NAMES, bits_text, bytes_text, skill_text, value_text
 
 
 class TextTable(NamedTuple):
@@ -33,7 +33,7 @@ def method_rows(summary: dict[str, Any]) -> TextTable:
         (
             one["name"] + (f", {one['steps']:,} steps" if one["interrupted"] else ""),
             _with_spread(one, metric),
-            "" if one.get("skill") is None else f"{100 * one['skill']:+.1f}%",
+            skill_text(one.get("skill")),
             bits_text(one["bits_formula"]),
             bits_text(one["bits_wire"]),
             f"{100 * one['ccr']:.4g}%",

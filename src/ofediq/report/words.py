@@ -23,6 +23,15 @@ def value_text(value: float, metric: str) -> str:
     return f"{100 * value:.1f}%" if metric == "accuracy" else f"{value:.3g}"
 
 
+def skill_text(skill: float | None) -> str:
+    """A skill with its sign; nothing where there is none.
+
+    >>> skill_text(0.114), skill_text(None)
+    ('+11.4%', '')
+    """
+    return "" if skill is None else f"{100 * skill:+.1f}%"
+
+
 def bits_text(bits: float) -> str:
     """A number of bits for people.
 

@@ -60,6 +60,21 @@ def naive_references(stream: Stream) -> dict[str, Curve]:
     return dict(zip(names, curves, strict=True))
 
 
+def last_known(stream: Stream, t: int, own: Curve) -> tuple[Curve, NDArray[np.bool_]]:
+    """Each client's last value before its sample of step t, [K], and whether there is one.
+
+    Arguments:
+        stream: whose samples.
+        t: the step, from 0.
+        own: each client's last target so far, NaN before its first; used where the source has no earlier one.
+    """
+    present, last = stream.present[t], np.full(stream.clients, np.nan)
+    here = np.flatnonzero(present)
+    otherwise = np.full(len(here), np.nan) if stream.dataset.ahead > 1 else own[here]
+    last[here] = _previous_or(stream, _rows(stream, t), otherwise)
+    return last, present & ~np.isnan(last)
+
+
 def _rows(stream: Stream, t: int) -> NDArray[np.int32]:
     """The samples seen at step t, clients in order."""
     rows: NDArray[np.int32] = stream.order[t][stream.present[t]]

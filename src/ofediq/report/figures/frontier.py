@@ -14,8 +14,8 @@ from ofediq.report.figures.canvas import new_figure, save, style_axes
 from ofediq.report.figures.curves import METRICS, scale_metric
 from ofediq.report.figures.labels import End, label_ends
 from ofediq.report.figures.lines import BAND_NOTE, draw_line
-from ofediq.report.figures.style import looks
-from ofediq.report.words import value_text
+from ofediq.report.figures.style import looks, naive_look
+from ofediq.report.words import NAIVE_NAMES, skill_text, value_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,6 +30,9 @@ def draw_frontier(
     metric: str,
     path: str | Path | None = None,
     title: str = "",
+    *,
+    skills: Mapping[str, float | None] | None = None,
+    naive: Mapping[str, float] | None = None,
 ) -> Figure:
     """Draw the metric at the end of a run against the share of FedOGD's uplink bits; saved if `path` is given.
 
@@ -39,6 +42,8 @@ def draw_frontier(
         metric: accuracy or mse.
         path: a .png, .pdf or .svg file.
         title: above the picture.
+        skills: by method and FedOGD, that of the dearest point, written behind the name.
+        naive: by name what the naive forecasts come to; the best of them is a line, at skill 0.
     """
     require_choice("metric", metric, tuple(METRICS))
     if not lines:
@@ -54,13 +59,19 @@ def draw_frontier(
         order = np.argsort(np.asarray(shares, np.float64))
         across = np.asarray(shares, np.float64)[order]
         rows = np.atleast_2d(np.asarray(values, np.float64))[:, order]
-        end = draw_line(axes, across, rows, chosen[name], name)
+        end = draw_line(axes, across, rows, chosen[name], _named(name, skills))
         axes.plot(across, rows.mean(0), chosen[name].marker, color=chosen[name].colour, markersize=6)
         ends.append(end)
+    if naive:
+        name = (max if metric == "accuracy" else min)(naive, key=naive.__getitem__)
+        look = naive_look(0)
+        axes.axhline(naive[name], color=look.colour, linewidth=1.2, linestyle="--")
+        ends.append(End(NAIVE_NAMES.get(name, name), 1.0, naive[name], look.colour))
     axes.axhline(seeds.mean(), color=chosen["FedOGD"].colour, linewidth=1.4)
     axes.set_xlim(right=1.0)
     axes.xaxis.set_major_formatter(extra("matplotlib.ticker", "report").FuncFormatter(_share_text))
-    ends.append(End(f"FedOGD {value_text(float(seeds.mean()), metric)}", 1.0, float(seeds.mean()), "#000000"))
+    best = f"FedOGD {value_text(float(seeds.mean()), metric)}"
+    ends.append(End(_named(best, skills, "FedOGD"), 1.0, float(seeds.mean()), "#000000"))
     scale_metric(axes, metric)
     label_ends(axes, ends)
     return save(figure, path)
@@ -102,6 +113,12 @@ def draw_sweep(
     scale_metric(axes, metric)
     label_ends(axes, ends)
     return save(figure, path)
+
+
+def _named(text: str, skills: Mapping[str, float | None] | None, key: str | None = None) -> str:
+    """A label with the skill behind it, where it is known."""
+    skill = skill_text((skills or {}).get(key or text))
+    return f"{text} ({skill})" if skill else text
 
 
 def _share_text(share: float, _position: int) -> str:

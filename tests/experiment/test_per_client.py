@@ -1,0 +1,46 @@
+"""Each client's part of a run adds up to the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ofediq import methods, models, simulate
+from ofediq.experiment import Config, Experiment
+from ofediq.experiment.per_client import per_client
+from ofediq.streams import Dataset, Stream, naive_references
+
+CLIENTS, STEPS = 4, 60
+
+
+@pytest.mark.parametrize("method", ["ofediq", "ofedgrid", "fedomd"])
+def test_the_rows_add_up_to_what_was_simulated(tmp_path: Path, method: str) -> None:
+    rng = np.random.default_rng(3)
+    lines = [
+        f"{name},{rng.normal():.4f},{np.sin(t / 5) + 0.1 * k:.4f}"
+        for t in range(STEPS)
+        for k, name in enumerate("abcd")
+    ]
+    file = tmp_path / "plant.csv"
+    file.write_text("\n".join(["sensor,heat,load", *lines]))
+    config = Config(data=str(file), target="load", client_column="sensor", methods=(method,))
+    experiment = Experiment.set_up(config)
+    stream, one = experiment.deal(0), experiment.methods[method]
+    result = simulate(one, stream, experiment.model)
+    rows = per_client(one, experiment.model, stream)
+    assert sorted(row.name for row in rows) == list("abcd")
+    assert sum(row.bits for row in rows) == pytest.approx(result.bits_wire.sum())
+    # The first sample of a client has no last value: it is in the run alone.
+    assert sum(row.error * row.samples for row in rows) == pytest.approx(result.error[1:].sum(), rel=1e-4)
+    last = naive_references(stream)["last"]
+    assert sum(row.naive * row.samples for row in rows) == pytest.approx(
+        last[-1] * CLIENTS * STEPS - last[0] * CLIENTS, rel=1e-6
+    )
+
+
+def test_a_constant_target_has_no_skill() -> None:
+    data = Dataset("flat", x=np.zeros((4, 1)), y=np.ones(4), task="regression")
+    (row,) = per_client(methods.fedogd(0.1), models.linear(features=1), Stream(data, np.arange(4)[:, None]))
+    assert (row.samples, row.naive, row.skill) == (3, 0.0, None)
