@@ -76,9 +76,11 @@ def test_a_gradient_tells_its_sample(classes: int) -> None:
     features = np.append(x[0], 1.0)
     scores = features @ params[0].reshape(4, classes)
     chances = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
-    curvature = 1 - (chances**2).sum()
+    residual = chances - np.eye(classes)[1]
+    spherical = np.diag(chances) - np.outer(chances, chances)
+    curvature = residual @ spherical @ residual / (residual @ residual)
     narrowed = np.linalg.inv(ridge.RIDGE * np.eye(4) + curvature * np.outer(features, features))
-    step = np.outer(narrowed @ features, chances - np.eye(classes)[1])
+    step = np.outer(narrowed @ features, residual)
     np.testing.assert_allclose(after[0], narrowed + 0.25 * np.eye(4), rtol=1e-3, atol=1e-6)
     np.testing.assert_allclose((params - moved)[0], step.ravel(), rtol=1e-3, atol=1e-6)
 

@@ -16,6 +16,7 @@ RIDGE = np.float32(30.0)
 DRIFTS = (0.0, 1e-4)
 """How much the variance of each weight grows with a sample: a model for what stays, and one for what changes."""
 
+_FLATTEST = np.float32(1e-3)  # curvature that counts at least: what is certain now may turn out wrong
 _SILENT = np.float32(1e-20)  # squared residuals below this tell nothing
 
 
@@ -50,7 +51,7 @@ def learn_ridge(
         P <- P - h P x x' P / (1 + h x' P x),   W <- W - P x r',   P <- P + drift I.
 
     For half the squared loss r = prediction - target and h = 1: least squares with a penalty, exactly, if drift = 0.
-    For the cross-entropy r = p - (1 at the label) and h = 1 - sum p^2, which is at least the largest curvature.
+    For the cross-entropy r = p - (1 at the label), and h = r' (diag p - p p') r / r' r is the curvature along r.
 
     >>> x, y = np.array([[0.5, 1.0]], np.float32), 3.0
     >>> weights, spread = np.zeros((1, 2), np.float32), np.eye(2, dtype=np.float32)[None] / RIDGE
@@ -73,7 +74,9 @@ def learn_ridge(
     if outputs == 1:  # the squared loss, whose gradient is twice that of its half
         curvature, step = told.astype(np.float32), residual / np.float32(2)
     else:
-        curvature, step = xp.maximum(-2 * residual.min(-1) - size, np.float32(1e-3)), residual
+        label = residual.min(-1)  # p - 1 there, and p elsewhere: the only one below 0
+        along = (residual**3).sum(-1) + label * label - (size + label) ** 2
+        curvature, step = xp.maximum(along / xp.where(told, size, np.float32(1)), _FLATTEST), residual
     towards = (spread * x[:, None]).sum(-1)
     scale = curvature / (1 + curvature * (towards * x).sum(-1))
     narrowed = spread - scale[:, None, None] * towards[:, :, None] * towards[:, None]

@@ -27,7 +27,7 @@ _COLUMNS_SHOWN = 5
 
 
 def load_file(
-    path: str | Path,
+    path: str | Path | Table,
     target: str,
     client_column: str | None = None,
     time_column: str | None = None,
@@ -40,7 +40,7 @@ def load_file(
     r"""The samples in a CSV (with a header; commas, semicolons or tabs), Parquet or npz file.
 
     Arguments:
-        path: a file that ends in .csv, .csv.gz, .parquet or .npz.
+        path: a file that ends in .csv, .csv.gz, .parquet or .npz; or what `read_table` made of it.
         target: the column to predict.
         client_column: whose sample it is; deal with `partition(..., kind="column")`.
         time_column: numbers or ISO 8601 dates that the rows are sorted by, or parts of a date with commas between
@@ -69,7 +69,7 @@ def load_file(
     require_choice("task", task, ("auto", *TASKS))
     require_choice("scaling", scaling, ("auto", *FITTED))
     require_choice("missing", missing, ("error", "drop", "keep"))
-    table = read_table(path)
+    table = path if isinstance(path, Table) else read_table(path)
     clock = _clock_columns(table, time_column)
     chosen = _feature_columns(table, target, client_column, clock, features, alone=missing == "keep")
     needed = [target, *clock, *([] if client_column is None else [client_column])]

@@ -62,7 +62,7 @@ def load_own(
         features = [name for name in others if is_feature(frame[name])]
         left_out = tuple(name for name in others if name not in features)
     options.setdefault("missing", "keep")
-    dataset = load_file(path, target, client_column, time_column, features=features, **options)
+    dataset = load_file(table, target, client_column, time_column, features=features, **options)
     return Own(dataset, time_column, left_out)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,14 @@ class Table:
     def __len__(self) -> int:
         return len(self.frame)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """All columns and blocks."""
         return (*self.frame.columns, *self.blocks)
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.names)
 
     def take(self, rows: NDArray[Any]) -> Table:
         """The given rows, in the given order."""
@@ -47,9 +52,9 @@ class Table:
 
     def require(self, argument: str, name: str, among: Sequence[str] | None = None) -> str:
         """`name` if it is a column, else a `DataError` that lists the columns."""
-        known = self.names if among is None else among
-        if name in known:
+        if name in (self._known if among is None else among):
             return name
+        known = self.names if among is None else among
         shown = ", ".join(known[:_NAMES_SHOWN]) + (", ..." if len(known) > _NAMES_SHOWN else "")
         raise DataError(f"`{argument}` must be a column of {self.path.name} ({shown}), got {name!r}")
 

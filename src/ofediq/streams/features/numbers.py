@@ -10,9 +10,11 @@ import numpy as np
 from ofediq.streams.features.running import Moments, Numbers, average, no_moments, scaled, update
 
 FADES = (0.5, 0.2, 0.05)
-FORECASTS = ("last", *(f"fading {rate}" for rate in FADES), "mean", "between", "season")
-_PRIOR = (0.88, 0.02, 0.02, 0.02, 0.03, 0.01, 0.02)
-_MARGIN = 0.3  # by so much the logarithm of its error must be lower before another one counts as better than the last
+FORECASTS = ("last", *(f"fading {rate}" for rate in FADES), "mean", "middle", "season")
+_LOG_PRIOR = np.log((0.8, 0.025, 0.025, 0.025, 0.08, 0.025, 0.02))
+# By so much the logarithm of an error must be lower than that of the last target before it counts as better: what is
+# learnt is learnt best from a steady start, and what the learner finds by itself need not be in it.
+_MARGINS = np.array([0.0, 0.3, 0.3, 0.3, 0.05, 0.3, 0.05])
 _TRIALS = 200.0  # no more than so many count as evidence
 _LARGEST = 20.0  # of the logarithm of a ratio of errors: more is no better evidence
 _CHANGES_NEEDED = 3  # before the size of a change is known well enough to learn from it
@@ -29,6 +31,7 @@ class NumberPast(NamedTuple):
     misses: Numbers  # [clients, forecasts], mean squared error of each naive forecast
     rivals: Numbers  # [clients, forecasts], that of the last value over the same trials
     tried: Numbers  # [clients, forecasts], how many errors that is the mean of
+    tails: Numbers  # [clients], mean fourth power of the last value's error
     miss: Numbers  # [clients], mean squared error of the forecast that the prediction starts from
     starts: Numbers  # [clients], how many of those
     naive: Numbers  # [clients, ahead, forecasts], made with each of the last targets, newest first; NaN if unknown
@@ -42,15 +45,15 @@ class NumberTarget:
 
     The model predicts b + s f(features); with f = 0, before anything is learnt, that *is* the naive forecast. b is
     the client's last target, its mean so far, the target one season ago, or with "auto" the mean of these, of three
-    fading means (m <- m + a (y - m), a = .5, .2, .05) and of the middle between last target and mean, with weights
+    fading means (m <- m + a (y - m), a = .5, .2, .05) and of the middle one of the last three, with weights
 
-        prior_i (l_i / (1.35 e_i))^(n_i / 2),
+        prior_i (l_i / (e_i exp m_i))^(n_i / 2),
 
-    where e_i is the mean squared error of forecast i over its n_i trials on this client so far, at most 200, and l_i
-    that of the last target over the same trials: Bayes' rule for normal errors of unknown size, with the last target
-    preferred (by a prior of .88 and without the factor 1.35), because what is learnt is learnt best from a steady
-    start. s is the root mean squared error of b itself. Until three errors are known s is 0: the
-    client predicts b and learns nothing.
+    where e_i is the mean squared error of forecast i on this client so far, l_i that of the last target over the same
+    trials, and n_i <= 200 their number, times 3 l^2 / (mean fourth power) if that is less than 1, because of errors
+    with heavy tails few count: Bayes' rule for errors of unknown size, with a prior of .8 for the last target, and a
+    margin m = .3 for fading means and the middle, .05 for mean and season. s is the root mean squared error of b
+    itself. Until three errors are known s is 0: the client predicts b and learns nothing.
 
     Attributes:
         baseline: "last", "mean", "season", "auto", or "none": b = 0 and s = 1, the target as it is.
@@ -79,7 +82,7 @@ class NumberTarget:
     @property
     def depth(self) -> int:
         """How many targets are remembered."""
-        return max(self.lags, self._ago + 1 if self.season else 0, self.ahead - 1) + 1
+        return max(2, self.lags, self._ago + 1 if self.season else 0, self.ahead - 1) + 1
 
     @property
     def _ago(self) -> int:
@@ -98,6 +101,7 @@ class NumberTarget:
             np.zeros(shape),
             np.zeros(shape),
             np.zeros(shape),
+            np.zeros(clients),
             np.zeros(clients),
             np.zeros(clients),
             np.full((clients, self.ahead, len(FORECASTS)), np.nan),
@@ -136,9 +140,10 @@ class NumberTarget:
             past.fading
             + np.maximum(FADES, 1 / (past.number[:, None] + 1)) * (targets[:, None] - past.fading),
             average(past.change, change * change, past.number, horizon),
-            average(past.misses, errors, tried, _TRIALS),
-            average(past.rivals, np.where(np.isnan(errors), np.nan, errors[:, :1]), tried, _TRIALS),
+            average(past.misses, errors, tried, horizon),
+            average(past.rivals, np.where(np.isnan(errors), np.nan, errors[:, :1]), tried, horizon),
             tried,
+            average(past.tails, errors[:, 0] ** 2, tried[:, 0], horizon),
             average(past.miss, miss, starts, horizon),
             starts,
             past.naive,
@@ -157,17 +162,18 @@ class NumberTarget:
         """Each naive forecast, [clients, forecasts]; NaN where it is not known yet."""
         last, mean = past.past[:, 0], past.moments.mean
         ago = past.past[:, self._ago] if self.season else np.full_like(mean, np.nan)
-        found = [last, *past.fading.T, mean, (last + mean) / 2, ago]
+        low, high = np.minimum(last, past.past[:, 1]), np.maximum(last, past.past[:, 1])
+        middle = np.maximum(low, np.minimum(high, past.past[:, 2]))
+        found = [last, *past.fading.T, mean, middle, ago]
         return np.where(past.number[:, None] > 0, np.stack(found, axis=1), np.nan)
 
     def _forecast(self, past: NumberPast, naive: Numbers) -> tuple[Numbers, Numbers]:
         if self.baseline == "none":
             return np.zeros(len(past.number)), np.ones(len(past.number))
         weights = self._weights(past, naive)
-        total, chosen = np.zeros(len(naive)), np.zeros(len(naive))
-        for one in range(len(FORECASTS)):  # in a fixed order: the same bits for one client and for many
-            total = total + weights[:, one]
-            chosen = chosen + weights[:, one] * np.where(weights[:, one] > 0, naive[:, one], 0.0)
+        parts = weights * np.where(weights > 0, naive, 0.0)
+        # Added up one after another: the same bits for one client and for many.
+        total, chosen = np.cumsum(weights, axis=1)[:, -1], np.cumsum(parts, axis=1)[:, -1]
         forecast = chosen / np.where(total > 0, total, 1.0)
         unit = np.where(past.starts >= _CHANGES_NEEDED, np.sqrt(past.miss), 0.0)
         return forecast, unit
@@ -178,8 +184,10 @@ class NumberTarget:
             wanted = np.arange(len(FORECASTS)) == FORECASTS.index(self.baseline)
             fallback = ~(known & wanted).any(axis=1, keepdims=True) & (np.arange(len(FORECASTS)) == 0)
             return np.asarray((wanted | fallback) & known, np.float64)
-        better = _log_ratio(past.rivals, past.misses) - _MARGIN * (np.arange(len(FORECASTS)) > 0)
-        evidence = np.log(_PRIOR) + np.minimum(past.tried, _TRIALS) / 2 * better
+        better = _log_ratio(past.rivals, past.misses) - _MARGINS
+        level, tails = past.misses[:, :1], past.tails[:, None]
+        heavy = np.minimum(np.where(tails > 0, 3 * level * level / np.where(tails > 0, tails, 1.0), 1.0), 1.0)
+        evidence = _LOG_PRIOR + np.minimum(heavy * past.tried, _TRIALS) / 2 * better
         best = np.where(known, evidence, -np.inf).max(axis=1, keepdims=True)
         return np.asarray(np.exp(np.clip(evidence - best, -600.0, 0.0)) * known)
 

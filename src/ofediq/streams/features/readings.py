@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,9 +46,9 @@ class Readings:
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the features."""
-        numbers = self._names(flags=False)
+        numbers, flags = (tuple(self.names[place] for place in places) for places in self._places[:2])
         changes = tuple(f"change of {name}" for name in numbers) if self.differences else ()
-        return (*numbers, *changes, *self._names(flags=True), *(f"{name} is missing" for name in self.gaps))
+        return (*numbers, *changes, *flags, *(f"{name} is missing" for name in self.gaps))
 
     def read(self, sample: Mapping[str, Any]) -> Numbers:
         """The readings in `sample`, by name, as one row [1, readings] for `observe`.
@@ -97,24 +98,23 @@ class Readings:
             average(seen.change, change * change, changes, horizon),
             changes,
         )
-        numbers, flags = self._places(flags=False), self._places(flags=True)
+        numbers, flags, gaps = self._places
         level = scaled(values, after.moments.mean, after.moments.deviation, limit)
         parts = [level[:, numbers]]
         if self.differences:
             parts.append(scaled(change, 0.0, np.sqrt(after.change), limit)[:, numbers])
         if flags:
             parts.append(np.where(np.isnan(values[:, flags]), 0.0, values[:, flags]))
-        if self.gaps:
-            parts.append(
-                np.isnan(values[:, [self.names.index(name) for name in self.gaps]]).astype(np.float64)
-            )
+        if gaps:
+            parts.append(np.isnan(values[:, gaps]).astype(np.float64))
         return np.concatenate(parts, axis=1), after
 
-    def _names(self, *, flags: bool) -> tuple[str, ...]:
-        return tuple(name for name in self.names if (name in self.flags) == flags)
-
-    def _places(self, *, flags: bool) -> list[int]:
-        return [place for place, name in enumerate(self.names) if (name in self.flags) == flags]
+    @cached_property
+    def _places(self) -> tuple[list[int], list[int], list[int]]:
+        """Where numbers, flags and gaps are among the names; looked up once, since there may be thousands."""
+        flags, at = set(self.flags), {name: place for place, name in enumerate(self.names)}
+        numbers = [place for place, name in enumerate(self.names) if name not in flags]
+        return numbers, [at[name] for name in self.names if name in flags], [at[name] for name in self.gaps]
 
 
 def _number(name: str, value: Any) -> float:
