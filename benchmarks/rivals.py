@@ -1,12 +1,14 @@
 """OFedGrid and its rivals at equal real uplink bits, each with a step size tuned on the first part of the stream.
 
-`python -m benchmarks.rivals digits` (or pm25, mnist) runs one dataset. What is done is kept in `runs/`, so that the
-command can be stopped and called again.
+`python -m benchmarks.rivals digits 0.001` runs one dataset (digits, mnist or pm25) at one budget. What is done is
+kept in `runs/`, so that the command can be stopped and called again.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,49 +19,52 @@ from ofediq.experiment.menagerie import Effort, zoo
 from ofediq.report import value_text
 
 BUDGETS = (0.001, 0.0001, 0.01)
-SEVERAL = Effort((0.004, 0.016, 0.064, 0.25, 1.0), 0.2)
+_SIZES = {"Adam": (0.004, 0.016, 0.064), "descent": (0.064, 0.25, 1.0)}
 SETTINGS: dict[str, dict[str, Any]] = {
     "digits": {"model": "softmax", "clients": 100, "steps": 300, "seeds": 3},
-    "pm25": {"model": "mlp", "clients": 100, "steps": 300, "seeds": 3},
     "mnist": {"model": "softmax", "clients": 1000, "steps": 300, "seeds": 1},
+    "pm25": {"model": "mlp", "clients": 100, "steps": 300, "seeds": 2},
 }
-GRIDS = ("ofedgrid", "ofedgrid(spread=1)", "ofedgrid(spread=30)", "intsgd", "ocs", "ocs(codec=eden)")
-WITH_ADAM = ("fedogd", *GRIDS, "eden", "topk_ef", "send_samples", "ofediq", "ef21_sgdm", "cafe", "diana")
-PLAIN = ("topk_ef", "ftrl_ef", "seeds_scalars", "majority_vote", "lasg")
+GRIDS = ("ofedgrid", "intsgd", "ofedgrid(spread=1)", "ofedgrid(spread=30)", "ocs", "ocs(codec=eden)")
+METHODS = {
+    "Adam": ("fedogd", *GRIDS, "eden", "send_samples", "topk_ef", "ofediq"),
+    "descent": ("topk_ef", "ftrl_ef", "seeds_scalars"),
+}
+MORE = {"Adam": ("ef21_sgdm", "cafe", "diana"), "descent": ("majority_vote", "lasg")}
+"""On digits alone: where a message has a few coordinates, they are far behind."""
 
 
-def texts() -> list[str]:
-    """The methods: with Adam at the server where they take it, and plain descent where they do not."""
-    adam = [f"{one[:-1]}, preset=authors)" if "(" in one else f"{one}(preset=authors)" for one in WITH_ADAM]
-    return [*adam, *PLAIN]
+def texts(name: str, server: str) -> list[str]:
+    """What runs on a dataset with Adam, or with plain descent, at the server."""
+    some = METHODS[server] + (MORE[server] if name == "digits" else ())
+    if server == "descent":
+        return list(some)
+    return [f"{one[:-1]}, preset=authors)" if "(" in one else f"{one}(preset=authors)" for one in some]
 
 
-def measure(name: str) -> dict[float, dict[str, Any]]:
-    """The rows of each budget, by the method's text."""
-    found = {}
-    for budget in BUDGETS:
+def measure(name: str, budgets: Sequence[float] = BUDGETS) -> None:
+    """Every budget, both servers; three step sizes for each method on the first fifth of the stream."""
+    found: dict[float, dict[str, Any]] = {budget: {} for budget in budgets}
+    for budget, server in itertools.product(budgets, METHODS):
+        chosen = tuple(texts(name, server))
         config = Config(
-            dataset=name,
-            methods=tuple(texts()),
-            budget=budget,
-            preset="paper",
-            regret=False,
-            **SETTINGS[name],
+            dataset=name, methods=chosen, budget=budget, preset="paper", regret=False, **SETTINGS[name]
         )
-        folder = Path("runs") / f"rivals-{name}-{budget:g}"
+        folder = Path("runs") / f"rivals-{name}-{budget:g}-{server.lower()}"
         with Reporter() as reporter:
-            part = zoo(config, ("random",), folder, reporter, effort=SEVERAL)["parts"]["random"]
-        found[budget] = part["rows"]
-        metric = part["metric"]
-    show(name, found, metric)
-    return found
+            done = zoo(config, ("random",), folder, reporter, effort=Effort(_SIZES[server], 0.2))
+        if done["interrupted"]:
+            sys.exit(130)
+        part = done["parts"]["random"]
+        found[budget] |= part["rows"]
+        show(name, found, part["metric"])
 
 
 def show(name: str, found: dict[float, dict[str, Any]], metric: str) -> None:
     """One row per method: value, real bits and step size at each budget."""
     budgets = sorted(found, reverse=True)
     rows: list[list[object]] = [["method", *(f"{100 * one:g} %" for one in budgets)]]
-    for text in texts():
+    for text in dict.fromkeys(text for part in found.values() for text in part):
         cells = []
         for budget in budgets:
             row = found[budget].get(text)
@@ -73,10 +78,12 @@ def show(name: str, found: dict[float, dict[str, Any]], metric: str) -> None:
     print(table(rows), flush=True)
 
 
-def main(names: list[str] | None = None) -> None:
-    """Every dataset, or those that are named."""
-    for name in names or SETTINGS:
-        measure(name)
+def main(words: list[str] | None = None) -> None:
+    """Every dataset and budget, or those that are named."""
+    known = [word for word in words or () if word in SETTINGS]
+    budgets = tuple(float(word) for word in words or () if word not in SETTINGS)
+    for name in known or SETTINGS:
+        measure(name, budgets or BUDGETS)
 
 
 if __name__ == "__main__":

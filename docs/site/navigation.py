@@ -14,6 +14,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "compressors.md",
         "step-size.md",
         "learning-per-bit.md",
+        "planning.md",
     ),
     "Live": (
         "federation.md",

@@ -181,8 +181,9 @@ def _show_contract(found: dict[str, Any], as_json: bool, source: str = "") -> No
     pilot: list[Any] = []
     if "expected" in found:
         expected, metric = found["expected"], found["expected"]["metric"]
+        below = expected.get("points_below", 0.0)
         beside = (
-            f"{expected['points_below']:.2f} points below FedOGD"
+            f"{abs(below):.2f} points {'below' if below > 0 else 'above'} FedOGD"
             if metric == "accuracy"
             else f"{expected['times_fedogd']:.3g} times FedOGD's"
         )

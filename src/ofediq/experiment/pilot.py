@@ -64,14 +64,15 @@ def contract(method: Method, text: str, allowed: float, dim: int, clients: int) 
 def fitting(
     texts: Sequence[str], share: float, dim: int, clients: int, steps: int | None = None
 ) -> dict[str, Method]:
-    """The methods that can live within `share` of all bytes of FedOGD, by their text."""
+    """The methods that can live within `share` of all bytes of FedOGD, and send within `steps`, by their text."""
     found = {}
     for text in texts:
         try:
             made = at_budget(text, share, dim, clients, steps=steps, budget_of="total")
         except InputError:
             continue
-        if expected_bytes(made, "total", dim, clients) <= _OVER * share * fedogd_bytes(dim):
+        sends = steps is None or made.period <= steps
+        if sends and expected_bytes(made, "total", dim, clients) <= _OVER * share * fedogd_bytes(dim):
             found[text] = made
     return found
 

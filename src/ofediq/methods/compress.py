@@ -8,8 +8,8 @@ draws from (seed, step, client), so they agree.
 from __future__ import annotations
 
 import abc
-import math
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -59,12 +59,9 @@ class Compressor(abc.ABC):
         """Bits of one message by the paper's formula; NaN if it knows no such message."""
 
     def usual_bits(self, dim: int) -> float:
-        """About the bits of one message: by the formula, or where there is none those of a normal update."""
+        """About the bits of one message: by the formula; entropy-coded, or without one, of a normal update."""
         formula = self.formula_bits(dim)
-        if not math.isnan(formula):
-            return formula
-        update = np.random.default_rng(0).standard_normal((1, dim)).astype(np.float32)
-        return float(self.apply(update, Address(0, 0, np.zeros(1, np.uint32)), np.float32(1))[1][0])
+        return _normal_bits(self, dim) if self.coding == "entropy" or formula != formula else formula
 
     @abc.abstractmethod
     def apply(self, updates: Array, address: Address, signal: Array = None) -> tuple[Array, Array]:
@@ -77,6 +74,12 @@ class Compressor(abc.ABC):
     @abc.abstractmethod
     def decode(self, encoded: Encoded, dim: int, address: Address, signal: float | None = None) -> Vector:
         """What the server reads, or `WireError`."""
+
+
+@lru_cache(maxsize=256)
+def _normal_bits(compress: Compressor, dim: int) -> float:
+    update = np.random.default_rng(0).standard_normal((1, dim)).astype(np.float32)
+    return float(compress.apply(update, Address(0, 0, np.zeros(1, np.uint32)), np.float32(1))[1][0])
 
 
 @piece

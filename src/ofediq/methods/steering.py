@@ -69,7 +69,7 @@ class Budget:
         front: the largest a, in [0, 1): how much the budget may lean towards early steps.
         spread: norm of a sampled update in grid steps, as in `NormProportional`.
         extra_bits: what a message costs beside its payload; counted against the budget.
-        message: the compressor, if it is not the grid: one whose messages all have about the size of its formula.
+        message: the compressor, if it is not the grid: one whose messages have about the same size each.
     """
 
     bits_per_step: float
@@ -217,7 +217,7 @@ class Budget:
         """How loud all clients are if each spends `bits` on average."""
         xp, extra, spread = namespace(bits), np.float32(self.extra_bits), np.float32(self.spread)
         if self.message is not None:
-            return xp.minimum(bits / (np.float32(self.message.formula_bits(dim)) + extra), np.float32(1))
+            return xp.minimum(bits / (np.float32(self.message.usual_bits(dim)) + extra), np.float32(1))
         one = message_bits(spread, dim, density) + extra
         finer = reach_for(bits - extra, dim, density) / spread
         return xp.where(bits < one, bits / one, xp.maximum(finer, np.float32(1)))
