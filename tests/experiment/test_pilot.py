@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from ofediq import methods
 from ofediq.cli.app import app
 from ofediq.errors import InputError
 from ofediq.experiment.pilot import CANDIDATES, fitting
@@ -71,7 +72,8 @@ def test_what_fits_keeps_to_its_share(dim: int, share: float) -> None:
     found = fitting(CANDIDATES, share, dim, 100, 300)
     for made in found.values():
         assert 0 < expected_bytes(made, "total", dim, 100) <= 1.1 * share * fedogd_bytes(dim)
-    assert "ofedduplex" in found
+    duplex = methods.at_budget("ofedduplex", share, dim, 100, steps=300, budget_of="total")
+    assert ("ofedduplex" in found) == (duplex.period <= 300)  # else nobody would send in a pilot
 
 
 @pytest.mark.parametrize(
