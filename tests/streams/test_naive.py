@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 
 from ofediq.streams import Dataset, Stream, availability, naive_references, partition
-from ofediq.streams.features import NumberTarget, Pipeline, Readings, featurize
+from ofediq.streams.features import NumberTarget, Pipeline, Readings, featurize, pipeline_for
 
 from .made import make_dataset
 
@@ -100,3 +103,38 @@ def test_several_rows_ahead_only_what_was_known_counts() -> None:
     known = [y[:t].mean() if t else 0.0 for t in range(len(wanted))]
     errors = ((wanted - np.array(known)[:, None]) ** 2).sum(1)
     np.testing.assert_allclose(curves["mean"], np.cumsum(errors) / counts, rtol=1e-5)
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 5])
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_a_season_ago_is_the_clients_own_target_whole_seasons_before(task: Any, ahead: int) -> None:
+    season, clients, steps = 4, 2, 23
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 3, clients * steps)
+    data = Dataset("two", x=rng.random((clients * steps, 1)), y=y, task=task)
+    order = rng.permutation(clients * steps).reshape(steps, clients)
+    pipeline = pipeline_for(("x",), data.classes, "auto", season, ahead=ahead)
+    rows = featurize(Stream(data, order), pipeline)
+    assert rows.dataset.season is not None
+    back = -(-ahead // season) * season
+    for client in range(clients):
+        own = y[order[:, client]]
+        for t in range(rows.steps):
+            target = t + ahead - 1
+            found = rows.dataset.season[rows.order[t, client]]
+            if target < back:
+                assert np.isnan(found) if task == "regression" else found == -1
+            else:
+                assert found == own[target - back]
+
+
+def test_on_a_periodic_stream_a_season_ago_is_never_wrong_again() -> None:
+    season, steps = 6, 40
+    y = np.tile(np.random.default_rng(1).random(season), 7)[:steps]
+    data = Dataset("waves", x=np.zeros((steps, 1)), y=y, task="regression")
+    rows = featurize(Stream(data, np.arange(steps)[:, None]), pipeline_for(("x",), None, "auto", season))
+    curves = naive_references(rows)
+    sums = curves["season"] * np.arange(1, steps + 1)
+    np.testing.assert_allclose(sums[season - 1 :], sums[season - 1])
+    np.testing.assert_allclose(curves["season"][:season], curves["last"][:season])
+    assert curves["season"][-1] < curves["last"][-1]

@@ -221,8 +221,11 @@ def _facts(summary: dict[str, Any]) -> dict[str, str]:
     server = f", server {config['server']}" if config.get("server") else ""
     step = "" if config["preset"] == "auto" and not server else f", step size {config['step_size']:g}"
     promise = f", epsilon {config['epsilon']:g} at delta {config['delta']:g}" if config.get("epsilon") else ""
+    low, high = stream.get("target_range") or (0.0, 1.0)
+    unit = f"{low:g} to {high:g} counts as 0 to 1: the root of an mse, times {high - low:g}, is in the target's own"
     return {
         "data": f"{stream['samples']:,} samples, {seen}{dealt}",
+        **({"unit": unit} if (low, high) != (0.0, 1.0) else {}),
         "budget": f"{config['budget']:g} of FedOGD's {_COUNTED[config.get('budget_of', 'formula')]}{promise}",
         "preset": f"{config['preset']}{server}{step}{seeds}",
         "engine": _engines(summary),

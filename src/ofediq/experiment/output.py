@@ -109,5 +109,6 @@ def _facts(comparison: Comparison) -> dict[str, Any]:
             "clients": stream.clients,
             "steps": comparison.steps,
             "predictions": int(result.present.sum()),
+            "target_range": list(stream.dataset.target_range) if stream.task == "regression" else None,
         },
     }

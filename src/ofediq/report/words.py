@@ -9,6 +9,7 @@ NAIVE_NAMES = {
     "mean": "running mean",
     "constant": "best constant",
     "last": "last value",
+    "season": "a season ago",
 }
 
 

@@ -101,8 +101,9 @@ def _pauses(
 def _with_copies(dataset: Dataset, used: NDArray[Any]) -> Dataset:
     """`dataset` followed by changed copies of the samples `used`."""
     optional: dict[str, Any] = {}
-    if dataset.previous is not None:
-        optional["previous"] = np.concatenate([dataset.previous, _changed(dataset, dataset.previous[used])])
+    for name in ("previous", "season"):
+        if (past := getattr(dataset, name)) is not None:
+            optional[name] = np.concatenate([past, _changed(dataset, past[used])])
     if dataset.time is not None:
         optional["time"] = np.concatenate([dataset.time, dataset.time[used]])
     if dataset.client_ids is not None:

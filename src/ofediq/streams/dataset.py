@@ -45,6 +45,7 @@ class Dataset:
         previous: the target that came just before each sample in the source's own time order, [samples],
             for the naive last-value reference; -1 or NaN where nothing came before. None if the source has
             no time order.
+        season: the target one season before each sample's, likewise, where a season is known. None otherwise.
         time: when each sample was taken, [samples], any unit: seconds since 1970 where the source has dates. None if
             the source does not say.
         client_ids: which client each sample belongs to, 0..ids-1, [samples]; None if the source does not say.
@@ -69,6 +70,7 @@ class Dataset:
     task: Task
     classes: int | None = None
     previous: NDArray[Any] | None = None
+    season: NDArray[Any] | None = None
     time: NDArray[Any] | None = None
     client_ids: NDArray[Any] | None = None
     feature_names: tuple[str, ...] = ()
@@ -91,8 +93,9 @@ class Dataset:
         object.__setattr__(self, "x", x)
         object.__setattr__(self, "y", self._targets(len(x)))
         object.__setattr__(self, "classes", self._count_classes())
-        if self.previous is not None:
-            object.__setattr__(self, "previous", self._checked_previous(len(x)))
+        for name in ("previous", "season"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, self._checked_past(name, len(x)))
         if self.time is not None:
             time = _column("time", np.asarray(self.time, np.float64), len(x))
             if not np.isfinite(time).all():
@@ -130,13 +133,11 @@ class Dataset:
             fewest if self.classes is None else require_integer("classes", self.classes, fewest, MOST_CLASSES)
         )
 
-    def _checked_previous(self, samples: int) -> NDArray[Any]:
-        previous = _column("previous", np.asarray(self.previous, dtype=self.y.dtype), samples)
-        if self.classes is not None and not (
-            previous.min() >= UNKNOWN_LABEL and previous.max() < self.classes
-        ):
-            raise DataError(f"`previous` must hold labels from {UNKNOWN_LABEL} to {self.classes - 1}")
-        return previous
+    def _checked_past(self, name: str, samples: int) -> NDArray[Any]:
+        past = _column(name, np.asarray(getattr(self, name), dtype=self.y.dtype), samples)
+        if self.classes is not None and not (past.min() >= UNKNOWN_LABEL and past.max() < self.classes):
+            raise DataError(f"`{name}` must hold labels from {UNKNOWN_LABEL} to {self.classes - 1}")
+        return past
 
 
 def _numbers(name: str, values: Any, dtype: type[np.float32], *, gaps: bool = False) -> NDArray[np.float32]:

@@ -18,13 +18,14 @@ Curve = NDArray[np.float64]
 
 
 def naive_references(stream: Stream) -> dict[str, Curve]:
-    """Accuracy(t) of a classification or MSE(t) of a regression, t = 1..T, for three answers without a model.
+    """Accuracy(t) of a classification or MSE(t) of a regression, t = 1..T, for answers without a model.
 
     - "majority": the most frequent label of all earlier steps (all clients together); "mean": the mean target of
       all earlier steps. At the first step nothing is known and the answer is 0.
     - "constant": the best constant in hindsight: the stream's most frequent label, or its mean target.
     - "last": the target that came before this sample in the source's time order (`Dataset.previous`), if known;
       else this client's own last target; else the majority or mean so far.
+    - "season", where the stream has one (`Dataset.season`): the target one season before; else as "last".
 
     Where samples are predicted N rows ahead (`Dataset.ahead`) only what was known then counts: the targets of N rows
     before and earlier.
@@ -43,20 +44,22 @@ def naive_references(stream: Stream) -> dict[str, Curve]:
         known = [_known(stream, _rows(stream, t)) for t in range(stream.steps)]
         earlier = np.cumsum([_tally(stream, targets) for targets in known], axis=0)
     constant = _answer(stream, tallies.sum(axis=0))
-    points = np.zeros((3, stream.steps))
+    names = ["majority" if stream.task == "classification" else "mean", "constant", "last"]
+    names += ["season"] * (stream.dataset.season is not None)
+    points = np.zeros((len(names), stream.steps))
     own = np.zeros(stream.clients, stream.y.dtype)
     met = np.zeros(stream.clients, np.bool_)
     for t in range(stream.steps):
         rows, here = _rows(stream, t), np.flatnonzero(stream.present[t])
         common = _answer(stream, earlier[t])
-        last = _previous_or(stream, rows, np.where(met[here], own[here], common))
-        points[:, t] = [_points(stream, answer, stream.y[rows]) for answer in (common, constant, last)]
+        last = _past_or(stream, stream.dataset.previous, rows, np.where(met[here], own[here], common))
+        answers = (common, constant, last, _past_or(stream, stream.dataset.season, rows, last))[: len(names)]
+        points[:, t] = [_points(stream, answer, stream.y[rows]) for answer in answers]
         if not late:
             own[here], met[here] = stream.y[rows], True
     counts = np.cumsum(stream.present.sum(axis=1))
     totals = np.cumsum(points, axis=1)
     curves = np.divide(totals, counts, out=np.full(totals.shape, np.nan), where=counts > 0)
-    names = ("majority" if stream.task == "classification" else "mean", "constant", "last")
     return dict(zip(names, curves, strict=True))
 
 
@@ -99,17 +102,20 @@ def _known(stream: Stream, rows: NDArray[np.int32]) -> NDArray[Any]:
     """The source's own previous targets, those that there are."""
     assert stream.dataset.previous is not None
     previous = stream.dataset.previous[rows]
-    known = previous != UNKNOWN_LABEL if stream.task == "classification" else ~np.isnan(previous)
-    return np.asarray(previous[known])
+    return np.asarray(previous[_is_known(stream, previous)])
 
 
-def _previous_or(stream: Stream, rows: NDArray[np.int32], otherwise: NDArray[Any]) -> NDArray[Any]:
-    """The source's own previous targets, where it has them."""
-    if stream.dataset.previous is None:
+def _past_or(
+    stream: Stream, past: NDArray[Any] | None, rows: NDArray[np.int32], otherwise: NDArray[Any]
+) -> NDArray[Any]:
+    """The targets of the `past`, where it has them."""
+    if past is None:
         return otherwise
-    previous = stream.dataset.previous[rows]
-    known = previous != UNKNOWN_LABEL if stream.task == "classification" else ~np.isnan(previous)
-    return np.where(known, previous, otherwise)
+    return np.where(_is_known(stream, past[rows]), past[rows], otherwise)
+
+
+def _is_known(stream: Stream, targets: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray(targets != UNKNOWN_LABEL if stream.task == "classification" else ~np.isnan(targets))
 
 
 def _points(stream: Stream, answers: NDArray[Any] | float, targets: NDArray[Any]) -> float:

@@ -70,12 +70,26 @@ def featurize(stream: Stream, pipeline: Pipeline) -> Stream:
         x=out,
         y=source.y[rows],
         previous=None if source.previous is None else source.previous[rows],
+        season=_a_season_ago(source.y[rows], order, pipeline),
         time=None if source.time is None else source.time[rows],
         client_ids=None if source.client_ids is None else source.client_ids[rows],
         feature_names=(*pipeline.columns, *pipeline.anchors),
         gaps=False,
     )
     return _ahead(Stream(made, order), pipeline.target.ahead)
+
+
+def _a_season_ago(y: NDArray[Any], order: NDArray[Any], pipeline: Pipeline) -> NDArray[Any] | None:
+    """The client's own target whole seasons before each sample's, the last one that is known; None: no season."""
+    season, ahead = pipeline.target.season, pipeline.target.ahead
+    if not season:
+        return None
+    back = -(-ahead // season) * season
+    ago = np.full(len(y), np.nan if y.dtype.kind == "f" else UNKNOWN_LABEL, y.dtype)
+    for column in order.T:
+        own = column[column >= 0]
+        ago[own[back:]] = y[own[:-back]]
+    return ago
 
 
 def _ahead(stream: Stream, ahead: int) -> Stream:
@@ -104,6 +118,7 @@ def _ahead(stream: Stream, ahead: int) -> Stream:
         x=np.concatenate([data.x[kept], np.where(known[:, None], learnt, 0)], axis=1).astype(np.float32),
         y=data.y[later[kept]],
         previous=last[kept],
+        season=None if data.season is None else data.season[later[kept]],
         time=None if data.time is None else data.time[kept],
         client_ids=None if data.client_ids is None else data.client_ids[kept],
         feature_names=(),  # a sample holds two rows
