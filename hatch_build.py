@@ -32,7 +32,7 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]  # it has no co
         if machine not in _TARGETS:
             raise ValueError(f"`OFEDIQ_WHEEL` must be one of {', '.join(_TARGETS)}, got {machine!r}")
         sys.path.insert(0, str(Path(self.root) / "src"))
-        from ofediq.simulation.native import library
+        from ofediq.kernels import library
 
         usual = "gcc" if machine == platform.machine() else f"{machine}-linux-gnu-gcc"
         compiler = os.environ.get("CC", usual).split()
@@ -40,6 +40,6 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]  # it has no co
         for name, option in _TARGETS[machine].items():
             made = Path(self._folder.name) / f"kernels-{name}.so"
             subprocess.run(library.command((*compiler,), (option,), made), check=True)
-            build_data["force_include"][str(made)] = f"ofediq/simulation/native/prebuilt/{made.name}"
+            build_data["force_include"][str(made)] = f"ofediq/kernels/prebuilt/{made.name}"
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-manylinux_{platform.libc_ver()[1].replace('.', '_')}_{machine}"

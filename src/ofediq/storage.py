@@ -22,11 +22,13 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.errors import CheckpointError, InputError
+from ofediq.errors import CheckpointError, InputError, extra
 
 Arrays = dict[str, npt.NDArray[Any]]
 LOCK_FILE = ".lock"
 """What `held` puts into a folder while it lasts."""
+CACHE_VARIABLE = "OFEDIQ_CACHE"
+"""Set this to keep downloads and compiled code elsewhere."""
 _META = "meta.json"
 
 
@@ -411,3 +413,9 @@ def _sweep_one(partial: Path) -> None:
                 partial.unlink()
         finally:
             os.close(descriptor)
+
+
+def cache_directory() -> Path:
+    """Where downloads and compiled code go: `$OFEDIQ_CACHE`, or the platform's cache directory for ofediq."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    return Path(chosen) if chosen else Path(extra("pooch", "sim").os_cache("ofediq"))

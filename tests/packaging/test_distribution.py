@@ -47,7 +47,7 @@ def test_every_file_of_the_package_is_in_the_wheel(built: Path) -> None:
         for path in SOURCE.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert {"ofediq/py.typed", "ofediq/simulation/native/kernels/window.c"} <= files
+    assert {"ofediq/py.typed", "ofediq/kernels/source/window.c"} <= files
     assert files == {name for name in names if name.startswith("ofediq/")}
     assert all(name.startswith(("ofediq/", f"ofediq-{ofediq.__version__}.dist-info/")) for name in names)
 

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from ofediq import methods, models
 from ofediq.codec.kit import MAX_LEVELS, class_counts, largest, rotate_rows
+from ofediq.kernels import library
 from ofediq.methods import Method
 from ofediq.models import Network
 from ofediq.simulation import Result, simulate
-from ofediq.simulation.native import library, native_model, native_status
+from ofediq.simulation.native import native_model, native_status
 from ofediq.simulation.native.compiled import Compiled
 from ofediq.simulation.window import Setting
 from tests.models.stacks import stacks

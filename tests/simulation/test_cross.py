@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from ofediq import models
+from ofediq.kernels.library import SOURCES
 from ofediq.models import Network
 from ofediq.simulation.native import native_status
-from ofediq.simulation.native.library import SOURCES
 from ofediq.simulation.native.window import Kernels, Rules, network_numbers
 from tests.simulation.test_native import some_samples
 

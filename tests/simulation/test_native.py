@@ -19,12 +19,13 @@ from hypothesis import given, settings
 
 from ofediq import codec, methods, models
 from ofediq.errors import InputError
+from ofediq.kernels import library
 from ofediq.methods import Method
 from ofediq.methods.compress import Rotate
 from ofediq.models import Model, Network
 from ofediq.randomness import Address, Purpose, stream_key
 from ofediq.simulation import InterruptedRunError, Result, client_mesh, simulate
-from ofediq.simulation.native import library, native_status, native_sums, window
+from ofediq.simulation.native import native_status, native_sums, window
 from ofediq.simulation.native.window import Kernels, Rules, quantized, supports, thread_count
 from ofediq.simulation.window import Setting
 from ofediq.streams import Dataset, Stream

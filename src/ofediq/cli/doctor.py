@@ -117,7 +117,7 @@ def _kernels() -> str:
 
 
 def _cache() -> str:
-    from ofediq.streams.locate import cache_directory
+    from ofediq.storage import cache_directory
 
     return str(cache_directory())
 

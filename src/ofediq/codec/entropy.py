@@ -71,8 +71,9 @@ def decode_entropy(
         classes = stack.pop(blocks, norm_weights)
         live = classes > 0
         rows = np.zeros((blocks, width), np.uint8)
-        rows[live, -1] = payload[0] + classes[live] - 1
-        rows[live, :-1] = stack.pop_bytes(int(live.sum()) * (width - 1)).reshape(-1, width - 1)
+        inside = slice(None) if live.all() else live
+        rows[inside, -1] = payload[0] + classes[inside] - 1
+        rows[inside, :-1] = stack.pop_bytes(int(live.sum()) * (width - 1)).reshape(-1, width - 1)
         norms = norms_from_bytes(rows, norm_bits)
         if not (norms != 0)[live].all():
             raise WireError("norms: a block of norm 0 is announced as nonzero")

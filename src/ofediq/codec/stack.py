@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ofediq.codec.exact import read_exact, write_exact
 from ofediq.codec.message import Symbols
+from ofediq.codec.numerals import WORTH, Product, decode
 from ofediq.codec.tables import PRECISION, Ints, frequencies
 from ofediq.errors import WireError
 
@@ -57,11 +58,11 @@ class Stack:
         np.subtract(symbols, np.int32(lowest), out=padded[: symbols.size])
         padded[symbols.size :] = weights.argmax()
         rows = padded.reshape(group, steps)
+        joint_weights = _joint(weights, group)
         joint = rows[0]
         for row in rows[1:]:
             joint *= np.int32(weights.size)
             joint += row
-        joint_weights = _joint(weights, group)
         if first and symbols.size <= SHORT:
             self._coder = _coder(write_exact(joint[-_BOTTOM:], joint_weights))
             joint = joint[:-_BOTTOM]
@@ -81,22 +82,28 @@ class Stack:
         steps = -(-count // group)
         joint_weights = _joint(weights, group)
         bottom = min(steps, _BOTTOM) if last and count <= SHORT else 0
+        found = None if bottom else self._popped(Product(joint_weights, weights.size, group, lowest), steps)
+        if found is not None:
+            return self._whole(found.reshape(-1), count, weights, lowest, last)
         joint: Symbols = self._coder.decode(_model(joint_weights), steps - bottom)
         if bottom:
             joint = np.concatenate([joint, read_exact(self.to_bytes(), bottom, joint_weights)])
-        elif last:
-            self.require_empty()
         rows = np.empty((group, steps), np.int32)
         for row in rows[:0:-1]:
             quotient = joint // np.int32(weights.size)
             row[...] = joint - quotient * np.int32(weights.size)
             joint = quotient
         rows[0] = joint
-        symbols = rows.reshape(-1)
-        if (symbols[count:] != weights.argmax()).any():
-            raise WireError("entropy code: the padding is not what it must be")
         if lowest:
-            symbols += np.int32(lowest)
+            rows += np.int32(lowest)
+        return self._whole(rows.reshape(-1), count, weights, lowest, last and not bottom)
+
+    def _whole(self, symbols: Symbols, count: int, weights: Ints, lowest: int, last: bool) -> Symbols:
+        """The symbols without their padding."""
+        if last:
+            self.require_empty()
+        if (symbols[count:] != weights.argmax() + lowest).any():
+            raise WireError("entropy code: the padding is not what it must be")
         return symbols[:count]
 
     def push_bytes(self, data: NDArray[np.uint8]) -> None:
@@ -108,8 +115,16 @@ class Stack:
         """The inverse of `push_bytes`."""
         if count == 0:
             return np.zeros(0, np.uint8)
-        popped: Symbols = self._coder.decode(_any_byte(), count)
+        found = self._popped(_BYTES, count)
+        popped: Symbols = self._coder.decode(_any_byte(), count) if found is None else found[0]
         return popped.astype(np.uint8)
+
+    def _popped(self, product: Product, steps: int) -> Symbols | None:
+        """`steps` groups by compiled code, as columns; None where there is none."""
+        found = decode(self._coder.get_compressed(), product, steps) if steps >= WORTH else None
+        if found is not None:
+            self._coder = _from_words(found[1])
+        return None if found is None else found[0]
 
     def require_empty(self) -> None:
         """Raise `WireError` unless every bit is used up."""
@@ -132,12 +147,19 @@ def _group(count: int, alphabet: int) -> int:
 
 def _coder(coded: bytes) -> Any:
     padded = coded + bytes(-len(coded) % 4)
-    return constriction.stream.stack.AnsCoder(np.frombuffer(padded, "<u4").astype(np.uint32))
+    return _from_words(np.frombuffer(padded, "<u4").astype(np.uint32))
+
+
+def _from_words(words: NDArray[np.uint32]) -> Any:
+    return constriction.stream.stack.AnsCoder(words)
+
+
+_BYTES = Product(frequencies(np.ones(256, np.int64)), 256, 1, 0)
 
 
 @lru_cache(maxsize=1)
 def _any_byte() -> Any:
-    return _model(frequencies(np.ones(256, np.int64)))
+    return _model(_BYTES.frequencies)
 
 
 def _joint(weights: Ints, group: int) -> Ints:

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from ofediq.errors import DataError, extra
-from ofediq.storage import save_bytes
+from ofediq.storage import CACHE_VARIABLE, cache_directory, save_bytes
 
 DATA_VARIABLE = "OFEDIQ_DATA"
-CACHE_VARIABLE = "OFEDIQ_CACHE"
 _TIMEOUT_SECONDS = 30
 
 
@@ -70,12 +69,6 @@ def read(source: Upstream) -> bytes:
         content = _gunzip(content, str(found.path))
     hint = "; delete it to download it again" if found.place == "cache" else ""
     return _verified(content, source, str(found.path), hint)
-
-
-def cache_directory() -> Path:
-    """Where downloads go: `$OFEDIQ_CACHE`, or the platform's cache directory for ofediq."""
-    chosen = os.environ.get(CACHE_VARIABLE)
-    return Path(chosen) if chosen else Path(extra("pooch", "sim").os_cache("ofediq"))
 
 
 def _places() -> list[tuple[str, Path]]:

@@ -5,7 +5,7 @@ and kept in the user's cache. Without a compiler, and with `OFEDIQ_NATIVE=0`, th
 in JAX: same results up to rounding, only slower. `native_status()` says which of the two it is.
 """
 
-from ofediq.simulation.native.library import native_status
+from ofediq.kernels.library import native_status
 from ofediq.simulation.native.sums import descends, native_model, native_sums
 
 __all__ = ["descends", "native_model", "native_status", "native_sums"]

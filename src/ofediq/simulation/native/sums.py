@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.codec.kit import MAX_LEVELS, Blockwise, packed_symbol_bytes
+from ofediq.kernels import library
 from ofediq.methods import Method
 from ofediq.methods.broadcast import Whole
 from ofediq.methods.client import Down, Hold, Ogd
@@ -22,7 +23,6 @@ from ofediq.models.stack import Network
 from ofediq.randomness import Address, Purpose, uniform
 from ofediq.simulation.blocks import Block, Carry, Records
 from ofediq.simulation.mesh import one_device_each
-from ofediq.simulation.native import library
 from ofediq.simulation.native.compiled import Compiled
 from ofediq.simulation.native.window import Kernels, Rules, Steered, load, supports
 from ofediq.simulation.window import Feed, Setting, Slot, Sums

@@ -16,10 +16,10 @@ import numpy.typing as npt
 from ofediq.codec.kit import MAX_LEVELS, MAX_NORM, TINY
 from ofediq.codec.tables import book_bits, magnitude_classes, signed_widths
 from ofediq.errors import InputError, require_choice, require_integer
+from ofediq.kernels import library
 from ofediq.machine import cores
 from ofediq.methods.loudness import unpack
 from ofediq.models import Network
-from ofediq.simulation.native import library
 
 THREADS = "OFEDIQ_THREADS"
 """How many threads to use; by default one for each core that this process may run on."""

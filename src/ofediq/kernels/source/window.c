@@ -428,5 +428,6 @@ API void quantize_add(int32_t form, const float *update, int64_t dim, int32_t le
         add_quantized(&quantizer, update, key, scratch[0], scratch[1], total);
 }
 
+#include "coding.h"
 #include "samples.h"
 #include "xla.h"

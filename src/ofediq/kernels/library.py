@@ -10,6 +10,7 @@ import atexit
 import ctypes
 import functools
 import hashlib
+import importlib.util
 import logging
 import os
 import platform
@@ -21,16 +22,13 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-import jax
-
 from ofediq.errors import OFedIQError
-from ofediq.storage import save_bytes
-from ofediq.streams.locate import cache_directory
+from ofediq.storage import cache_directory, save_bytes
 
 SWITCH = "OFEDIQ_NATIVE"
 """Set this variable to 0 to run everything in JAX."""
 
-SOURCES = Path(__file__).parent / "kernels"
+SOURCES = Path(__file__).parent / "source"
 _MAIN = "window.c"
 _HEADER = "xla/ffi/api/c_api.h"  # of the installed JAX, into whose programs the kernels are called
 # No -ffast-math: linking with it turns on flush-to-zero for the whole process. No contraction: the quantiser must
@@ -78,9 +76,26 @@ def load() -> ctypes.CDLL:
     return found
 
 
+def find() -> ctypes.CDLL | None:
+    """The library if it is there already, in the package or the cache; nothing is compiled for it."""
+    return _find(os.environ.get(SWITCH, ""))
+
+
 def forget() -> None:
     """Look for the library anew at the next use, after a change of the environment."""
     _load.cache_clear()
+    _find.cache_clear()
+
+
+@functools.cache
+def _find(switch: str) -> ctypes.CDLL | None:
+    if switch == "0" or os.name != "posix":
+        return None
+    try:
+        path = _prebuilt() or _cached(f"kernels-{_fingerprint()}-")
+        return None if path is None else _open(path)
+    except (OFedIQError, OSError):
+        return None
 
 
 @functools.cache
@@ -171,13 +186,13 @@ def _made(compiler: tuple[str, ...], name: str) -> Path:
 
 def _shared_directory() -> Path | None:
     """The cache's folder for libraries, if nobody else can write to it."""
-    directory = cache_directory() / "native"
     try:
+        directory = cache_directory() / "native"
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if directory.stat().st_mode & 0o022:  # files that others wrote here before are refused one by one
             directory.chmod(0o700)
         return directory if _private(directory) else None
-    except OSError:
+    except (OSError, OFedIQError):  # also where what knows the user's cache is not installed
         return None
 
 
@@ -200,7 +215,8 @@ def _own_directory() -> Path:
 
 def command(compiler: tuple[str, ...], target: tuple[str, ...], output: Path) -> list[str]:
     """What makes the library, for a `target` in the compiler's words."""
-    sources = [f"-I{jax.ffi.include_dir()}", str(SOURCES / _MAIN)]
+    headers = _headers()
+    sources = [*([] if headers is None else [f"-I{headers}"]), str(SOURCES / _MAIN)]
     return [*compiler, *_FLAGS, *target, "-o", str(output), *sources, "-pthread", "-lm"]
 
 
@@ -223,9 +239,17 @@ def _fingerprint() -> str:
     digest = hashlib.blake2b(digest_size=12)
     for source in sorted(SOURCES.iterdir()):
         digest.update(source.name.encode() + source.read_bytes())
-    digest.update((Path(jax.ffi.include_dir()) / _HEADER).read_bytes())
+    headers = _headers()
+    digest.update(b"" if headers is None else (headers / _HEADER).read_bytes())
     digest.update(repr((_FLAGS, _TARGETS, _processor())).encode())
     return digest.hexdigest()
+
+
+def _headers() -> Path | None:
+    """Where the installed JAX has its headers; found without loading it."""
+    found = importlib.util.find_spec("jaxlib")
+    folder = Path(found.origin).parent / "include" if found is not None and found.origin else None
+    return folder if folder is not None and (folder / _HEADER).is_file() else None
 
 
 def _processor() -> str:
