@@ -74,7 +74,7 @@ def last_known(stream: Stream, t: int, own: Curve) -> tuple[Curve, NDArray[np.bo
     present, last = stream.present[t], np.full(stream.clients, np.nan)
     here = np.flatnonzero(present)
     otherwise = np.full(len(here), np.nan) if stream.dataset.ahead > 1 else own[here]
-    last[here] = _previous_or(stream, _rows(stream, t), otherwise)
+    last[here] = _past_or(stream, stream.dataset.previous, _rows(stream, t), otherwise)
     return last, present & ~np.isnan(last)
 
 
