@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ofediq import methods, models, streams
+from ofediq.errors import InputError
 from ofediq.methods.loudness import pack
 from ofediq.methods.registry import make
 from ofediq.methods.steered_rule import Still, steered
@@ -169,3 +170,21 @@ def test_a_budget_is_kept(text: str) -> None:
     made = methods.at_budget(text, 0.01, model.dim, 20, 0.1, steps=60, features=64)
     share = simulate(made, digits, model).bits_wire.sum() / (32 * model.dim * 20 * 60)
     assert 0.005 < share < 0.0115
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("eden(bits=x)", "`bits` must be a finite number > 0"),
+        ("eden(bits=1.5)", r"`bits` must lie in \(0, 1\), or be 1, 2, 3 or 4, got 1.5"),
+        ("ocs(bits_per_step=10, codec=x)", "`codec` must be one of quantized, eden"),
+        ("intsgd(decay=1)", r"`decay` must lie in \[0, 1\), got 1"),
+        ("ftrl_ef(keep=1, radius=0)", "`radius` must be a finite number > 0"),
+        ("ftrl_ef(keep=1, step_size=x)", "`step_size` must be a finite number > 0"),
+        ("seeds_scalars(keep=0)", "`keep` must be an integer >= 1"),
+        ("send_samples(rate=2)", r"`rate` must lie in \(0, 1\]"),
+    ],
+)
+def test_wrong_values_get_a_sentence(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make(text)

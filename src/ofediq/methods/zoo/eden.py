@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ofediq import codec
+from ofediq.errors import require_positive
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import Compressor
 from ofediq.methods.participation import bernoulli
@@ -64,5 +65,5 @@ def eden(bits: float = 1.0, rate: float = 1.0, step_size: float = 0.01, preset: 
         step_size: eta.
         preset: which server rule, see `methods.presets`.
     """
-    base = federated("EDEN", step_size, preset, compress=EdenBits(float(bits)))
+    base = federated("EDEN", step_size, preset, compress=EdenBits(require_positive("bits", bits)))
     return replace(base, participation=bernoulli(rate))

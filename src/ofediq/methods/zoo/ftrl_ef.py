@@ -107,7 +107,7 @@ def ftrl_ef(
     """
     base = method(
         client=ErrorFeedback(),
-        server=Ftrl(float(step_size), radius),
+        server=Ftrl(require_positive("step_size", step_size), radius),
         participation=bernoulli(rate),
         compress=keep_largest(keep),
         name="FTRL-EF",

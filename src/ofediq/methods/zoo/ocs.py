@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from ofediq.errors import require_choice
+from ofediq.errors import require_choice, require_positive
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import Compressor, quantize
 from ofediq.methods.participation import norm_proportional
@@ -74,7 +74,9 @@ def ocs(
     """
     require_choice("codec", codec, ("quantized", "eden"))
     message: Compressor = (
-        quantize(levels, blocks, coding="entropy") if codec == "quantized" else EdenBits(float(bits))
+        quantize(levels, blocks, coding="entropy")
+        if codec == "quantized"
+        else EdenBits(require_positive("bits", bits))
     )
     rule = Budget(bits_per_step, steps, 0.0, spread=1.0, extra_bits=extra_bits, message=message)
     base = federated(f"OCS ({codec})", step_size, preset, compress=message)

@@ -199,7 +199,7 @@ def seeds_scalars(keep: int = 10, rate: float = 1.0, step_size: float = 0.01) ->
     """
     base = method(
         client=Projected(keep),
-        server=AlongDirections(keep, float(step_size)),
+        server=AlongDirections(keep, require_positive("step_size", step_size)),
         participation=bernoulli(rate),
         name="Seeds and scalars",
     )
