@@ -73,6 +73,11 @@ class Terms:
         return self.budget * 32.0 * self.clients * self.dim
 
     @property
+    def steered(self) -> dict[str, Any]:
+        """The parameters of a method that steers a budget of real bits over a run."""
+        return {"bits_per_step": self.bits_per_step, "steps": self.steps, "extra_bits": self.extra_bits}
+
+    @property
     def bytes_per_step(self) -> float:
         """The budget as a share of all bytes on the sockets of FedOGD, per step and all clients together."""
         return self.budget * self.clients * fedogd_bytes(self.dim)

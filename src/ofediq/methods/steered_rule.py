@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -22,18 +23,9 @@ class Steering(Protocol):
     def regroup(self, signal: Any, dim: int, clients: int) -> Any:
         """For another number of clients."""
 
-    def next(
-        self,
-        signal: Any,
-        *,
-        total: Array,
-        bits: Array,
-        senders: Array,
-        clients: Array,
-        step: Array,
-        period: int = 1,
-    ) -> Any:
-        """After a round."""
+    @property
+    def next(self) -> Callable[..., Any]:
+        """After a round: see `Budget.next`."""
 
 
 class SteeredState(NamedTuple):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from ofediq.methods.loudness import UNKNOWN, length, pack
 from ofediq.methods.participation import everyone
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import federated
-from ofediq.methods.registry import Terms, named
+from ofediq.methods.registry import named
 from ofediq.methods.steered_rule import Steering, steered
 from ofediq.methods.steering import Budget
 
@@ -75,15 +74,11 @@ class Integers:
         return IntegerScale(xp.where(square > 0, pack(wanted), signal.value), square)
 
 
-def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
-    return {"bits_per_step": terms.bits_per_step, "steps": terms.steps, "extra_bits": terms.extra_bits}
-
-
 @named(
     "intsgd",
     source="K. Mishchenko, B. Wang, D. Kovalev, P. Richtarik: IntSGD: Adaptive Floatless Compression of Stochastic "
     "Gradients, 2022, and their public code",
-    spend=_spend,
+    spend=lambda terms, given: terms.steered,
 )
 def intsgd(
     bits_per_step: float | None = None,

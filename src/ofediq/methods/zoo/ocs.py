@@ -20,11 +20,7 @@ from ofediq.theory import plan
 
 def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
     """The bits per step; (s, b) that suit real, entropy-coded bits best, or R for a quarter of the clients."""
-    found = {
-        "bits_per_step": terms.bits_per_step,
-        "steps": terms.steps,
-        "extra_bits": terms.extra_bits,
-    }
+    found = terms.steered
     if given.get("codec", "quantized") == "eden":
         found["bits"] = fitting(4 * terms.bits_per_step / terms.clients, terms.dim, 0.25)
     elif not {"levels", "blocks"} & set(given):

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import grid, quantize
 from ofediq.methods.participation import norm_proportional
 from ofediq.methods.presets import federated
-from ofediq.methods.registry import Terms, named
+from ofediq.methods.registry import named
 from ofediq.methods.steered_rule import steered
 from ofediq.methods.steering import Budget
 from ofediq.methods.steering import budget as steer_to
-
-
-def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
-    return {"bits_per_step": terms.bits_per_step, "steps": terms.steps, "extra_bits": terms.extra_bits}
 
 
 @named(
     "ofedgrid",
     source="ours, after optimal client sampling (W. Chen, S. Horvath, P. Richtarik, 2022) and IntSGD "
     "(K. Mishchenko, B. Wang, D. Kovalev, P. Richtarik, 2022)",
-    spend=_spend,
+    spend=lambda terms, given: terms.steered,
 )
 def ofedgrid(
     bits_per_step: float,
