@@ -30,6 +30,17 @@ METHOD = "ofediq"
 Frame = dict[str, Any]
 Rng = np.random.Generator
 NAMED = ("pm25", "energy", "room", "air")
+HEADER = [
+    "stream",
+    "D",
+    "reference",
+    "skill % at 10",
+    "at 100",
+    "at T",
+    "lowest",
+    "error / tuned",
+    "tuned",
+]
 
 
 def tuned() -> dict[str, ServerRule]:
@@ -166,18 +177,7 @@ def row(name: str, config: Config) -> list[str]:
 
 def main(only: tuple[str, ...] = ()) -> None:
     """Print the table."""
-    header = [
-        "stream",
-        "D",
-        "reference",
-        "skill % at 10",
-        "at 100",
-        "at T",
-        "lowest",
-        "error / tuned",
-        "tuned",
-    ]
-    rows = [header]
+    rows = [HEADER]
     with tempfile.TemporaryDirectory() as folder:
         for name, config in configurations(Path(folder), only):
             rows.append(row(name, config))

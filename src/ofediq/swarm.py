@@ -206,7 +206,7 @@ class ScaledSwarm:
     ) -> None:
         model = linear(features) if classes is None else softmax(features, classes)
         chosen = at_budget(method, budget, model.dim, clients, steps=_HORIZON)
-        self.swarm = Swarm(untuned(chosen), model, clients, seed=seed)
+        self.swarm = Swarm(untuned(chosen, clients=clients), model, clients, seed=seed)
         self.readings = no_moments(clients, features)
         self.targets = no_moments(clients)
 

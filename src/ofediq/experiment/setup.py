@@ -116,7 +116,9 @@ class Experiment:
             rule = server_rule(config.server, config.step_size)
             methods = {key: with_server(one, rule) for key, one in methods.items()}
         elif config.automatic:
-            methods = {key: untuned(one, deep=model.deep) for key, one in methods.items()}
+            methods = {
+                key: untuned(one, deep=model.deep, clients=stream.clients) for key, one in methods.items()
+            }
             if prepared is not None and prepared.pipeline is not None and config.personal is not False:
                 methods = {
                     key: mixed(one, model.dim, stream.clients, model.linear_outputs)

@@ -227,7 +227,7 @@ class MethodChoice(Settings):
             return with_server(chosen, server_rule(self.server, step_size))
         if not self.automatic:
             return chosen
-        fitted = untuned(chosen, deep=model.deep)
+        fitted = untuned(chosen, deep=model.deep, clients=expected)
         return (
             mixed(fitted, model.dim, expected, model.linear_outputs)
             if isinstance(model, Anchored)

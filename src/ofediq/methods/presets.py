@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -29,6 +30,8 @@ from ofediq.methods.server import ServerRule, adam, descend
 
 PRESETS = ("paper", "authors")
 SERVERS = ("descend", "adam", "coin", "adaptive")
+_FIRST, _FIRST_DEEP = 6e-4, 1e-4  # first moves of the adaptive server, for one client
+_FIRST_LARGEST = 0.03
 _WIDEST = 128  # features of an own model of second order
 _OWN_MODELS = 2**26  # numbers that the own models of all clients may take together
 
@@ -127,17 +130,18 @@ def server_rule(name: str, step_size: float = 0.01) -> ServerRule:
     return adam(step_size) if name == "adam" else descend(step_size)
 
 
-def untuned(method: Method, *, deep: bool = False) -> Method:
+def untuned(method: Method, *, deep: bool = False, clients: int = 10) -> Method:
     """`method` without a step size: gradients at the common model, and a server that finds its own.
 
     A method whose server is part of it, such as SCAFFOLD, stays as it is. Hidden layers beside a naive forecast
     (`deep`) get smaller first moves: tens of thousands of parameters that move together would leave the forecast at
-    once.
+    once. The more clients, the less noise in their mean, and the larger the first moves.
     """
     if method.server.vectors:
         return method
     plain = replace(method, client=hold()) if isinstance(method.client, Ogd) else method
-    return with_server(plain, adaptive(3e-4) if deep else adaptive())
+    first = _FIRST_DEEP if deep else _FIRST
+    return with_server(plain, adaptive(min(first * math.sqrt(clients), _FIRST_LARGEST)))
 
 
 def mixed(method: Method, dim: int, clients: int, outputs: int = 0) -> Method:

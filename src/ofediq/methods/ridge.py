@@ -33,11 +33,15 @@ class Ridge(NamedTuple):
 
 
 def first_ridge(params: Array, outputs: int) -> Ridge:
-    """One client's models before the first sample: where `params` [dim] are, P = 1 / ridge."""
+    """One client's models before the first sample: where `params` [dim] are, P = 1 / ridge.
+
+    Of many classes each is rare, and the loss as flat: the ridge is less, by 2 / classes.
+    """
     xp = namespace(params)
     size = params.shape[-1] // outputs
     weights = xp.broadcast_to(params, (len(DRIFTS), params.shape[-1]))
-    spread = np.broadcast_to(np.eye(size, dtype=np.float32) / RIDGE, (len(DRIFTS), size, size))
+    ridge = RIDGE * np.float32(2 / max(2, outputs))
+    spread = np.broadcast_to(np.eye(size, dtype=np.float32) / ridge, (len(DRIFTS), size, size))
     return Ridge(xp.array(weights), xp.asarray(spread))
 
 
