@@ -80,6 +80,8 @@ def test_what_fits_keeps_to_its_share(dim: int, share: float) -> None:
     ("arguments", "message"),
     [
         (("--bytes-per-hour", "600"), "`dim` must be given, or `sample`"),
+        (("--bytes-per-hour", "600", "--dim", "0"), "`dim` must be an integer >= 1, got 0"),
+        (("--bytes-per-hour", "6", "--sample", "{sample}", "--target", "load"), "nothing fits"),
         (("--bytes-per-hour", "600", "--dim", "9", "--target", "x"), "`target` needs `sample`"),
         (("--budget", "0.1", "--sample", "{sample}", "--target", "load"), "`sample` needs `bytes_per_hour`"),
         (("--bytes-per-hour", "1e9", "--sample", "{sample}", "--target", "load"), "FedOGD needs .*: use it"),

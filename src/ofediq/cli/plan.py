@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ofediq.cli.options import Given, Variant, options
-from ofediq.errors import DataError, InputError, extra, require
+from ofediq.errors import DataError, InputError, extra, require, require_integer
 from ofediq.experiment.config import Config
 
 if TYPE_CHECKING:
@@ -105,6 +105,8 @@ def plan(
     from ofediq.theory import plan as make_plan
 
     contract, seconds = given.pop("bytes_per_hour", None), given.pop("step_seconds", 60.0)
+    if dim is not None:
+        require_integer("dim", dim, 1)
     if (contract is None) == ("budget" not in given):
         raise InputError("`budget` or `bytes_per_hour` must be given, one of them")
     if "data" in given:
