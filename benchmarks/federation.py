@@ -150,7 +150,7 @@ async def work(job: dict[str, Any]) -> None:
     noise, sessions = Noise(), []
     for name in job["names"]:
         learner = Learner("f", name)
-        sessions.append(Session(learner, where, Feeder(learner, noise), patience=30.0))
+        sessions.append(Session(learner, where, Feeder(learner, noise), patience=300.0))
     await asyncio.gather(*(session.run() for session in sessions))
     traffic = [session.traffic() for session in sessions]
     print(json.dumps({"received": sum(one[0] for one in traffic), "sent": sum(one[1] for one in traffic)}))

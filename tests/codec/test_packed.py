@@ -61,7 +61,7 @@ def test_a_group_beyond_its_largest_number_is_refused() -> None:
     rests = -(-(3**40) // 2**32)
     last = (rests**2 - 1).to_bytes(8, "little")
     assert ((rests - 1) << 32) + 2**32 - 1 >= 3**40 > (rests - 1) << 32
-    with pytest.raises(WireError, match="a group of symbols is out of range"):
+    with pytest.raises(WireError, match="out of range"):
         unpack(b"\xff" * 8 + last[:-1], last[-1], 80, 1)
     unpack(bytes(8) + last[:-1], last[-1], 80, 1)
 

@@ -46,7 +46,7 @@ from ofediq.codec.rotation import rotate_rows, rotate_rows_back, rotation_blocks
 from ofediq.codec.schemes.additive import bits_for
 from ofediq.codec.schemes.blockwise import Blockwise
 from ofediq.codec.schemes.grid import grid_bits
-from ofediq.codec.schemes.scheme import read_floats, require_signal, write_floats
+from ofediq.codec.schemes.scheme import decode_each, read_floats, require_signal, write_floats
 from ofediq.codec.schemes.sparse import largest, position_bits
 from ofediq.codec.sizes import class_bits, class_counts, payload_bits, symbol_bits
 from ofediq.codec.stack import Stack
@@ -73,6 +73,7 @@ __all__ = [
     "block_values",
     "class_bits",
     "class_counts",
+    "decode_each",
     "decode_entropy",
     "digit_bytes",
     "encode_entropy",

@@ -13,6 +13,7 @@ digits (two in later rounds), so the loss is below 6e-8 bits per digit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -56,9 +57,7 @@ class Round(NamedTuple):
 def _rounds(count: int, base: int) -> tuple[Round, ...]:
     rounds = []
     while count:
-        group = 1
-        while base ** (group + 1) <= 2**64:
-            group += 1
+        group = _group(base, 2**64)
         top = base**group
         low_bytes = (top.bit_length() - 25) // 8  # keeps 25 to 32 bits
         groups, loose = divmod(count, group) if count > _FEW_DIGITS else (0, count)
@@ -67,6 +66,15 @@ def _rounds(count: int, base: int) -> tuple[Round, ...]:
     return tuple(rounds)
 
 
+def _group(base: int, limit: int) -> int:
+    """How many digits make a number below `limit`, at least one."""
+    group = 1
+    while base ** (group + 1) <= limit:
+        group += 1
+    return group
+
+
+@lru_cache(maxsize=256)
 def _last_bits(rounds: tuple[Round, ...]) -> int:
     """Bits of the last integer."""
     span = 1
@@ -164,43 +172,88 @@ def unpack(data: bytes, tail: int, count: int, levels: int) -> Symbols:
 
 def unpack_digits(data: bytes, tail: int, count: int, base: int) -> Digits:
     """The inverse of `pack_digits`, or `WireError`; `data` must have `digit_bytes(count, base)` bytes."""
-    rounds = _rounds(count, base)
-    whole = (_last_bits(rounds) - 1) // 8
-    body, last = data[: len(data) - whole], int.from_bytes(data[len(data) - whole :], "little")
-    last |= tail << 8 * whole
-    digits: Digits = np.zeros(0, np.uint64)
-    for each in reversed(rounds):
-        start = len(body) - each.groups * each.low_bytes
-        values = _with_low_bytes(digits, body[start:], each)
-        body = body[:start]
-        digits = np.empty(each.grouped + each.loose, np.uint64)
-        _split(values, each, digits[: each.grouped].reshape(each.group, each.groups))
-        for index in range(digits.size - 1, each.grouped - 1, -1):
-            last, digits[index] = divmod(last, each.base)
-    if last:
-        raise WireError("packed symbols: the last number is out of range")
-    return digits
+    digits, good = unpack_rows(np.frombuffer(data, np.uint8)[None], [tail], count, base)
+    if not good[0]:
+        raise WireError("packed symbols: a number is out of range")
+    row: Digits = digits[0].astype(np.uint64)
+    return row
+
+
+def unpack_rows(
+    data: NDArray[np.uint8], tails: Sequence[int], count: int, base: int
+) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
+    """`unpack_digits` for many messages at once: digits [n, count], and which rows are the code of a message.
+
+    Args:
+        data: [n, `digit_bytes(count, base)`].
+        tails: of the messages.
+        count: digits in each.
+        base: of the digits.
+
+    >>> rows = np.array([[37], [37]], np.uint8)
+    >>> unpack_rows(rows, [3, 4], count=5, base=4)
+    (array([[3, 0, 2, 1, 1], [0, 0, 2, 1, 1]], dtype=uint32), array([ True, False]))
+    """
+    rounds, messages = _rounds(count, base), len(data)
+    stop = data.shape[1] - (_last_bits(rounds) - 1) // 8
+    loose, good = _loose_digits(data[:, stop:], tails, rounds)
+    digits = np.zeros((messages, 0), np.uint32)
+    for each, few in zip(reversed(rounds), loose, strict=True):
+        start = stop - each.groups * each.low_bytes
+        values = _with_low_bytes(digits, data[:, start:stop], each)
+        good &= (values <= np.uint64(each.base**each.group - 1)).all(axis=1)
+        digits = np.empty((messages, each.grouped + each.loose), np.uint32)
+        _split(values, each, digits[:, : each.grouped].reshape(messages, each.group, each.groups))
+        digits[:, each.grouped :] = few
+        stop = start
+    return digits, good
+
+
+def _loose_digits(
+    data: NDArray[np.uint8], tails: Sequence[int], rounds: tuple[Round, ...]
+) -> tuple[list[NDArray[np.uint32]], NDArray[np.bool_]]:
+    """The digits in the last integers, last round first, and whether each integer is in its range."""
+    found = [np.empty((len(data), each.loose), np.uint32) for each in reversed(rounds)]
+    good = np.ones(len(data), bool)
+    for row, (low, tail) in enumerate(zip(data, tails, strict=True)):
+        last = int.from_bytes(low.tobytes(), "little") | tail << 8 * low.size
+        for each, few in zip(reversed(rounds), found, strict=True):
+            digits = [0] * each.loose
+            for index in reversed(range(each.loose)):
+                last, digits[index] = divmod(last, each.base)
+            few[row] = digits
+        good[row] = not last
+    return found, good
 
 
 def _low_bytes(values: Digits, width: int) -> bytes:
     return values.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)[:, :width].tobytes()
 
 
-def _with_low_bytes(high: Digits, low: bytes, each: Round) -> Digits:
-    """Join the two parts of each group's number, which must be below base^group."""
-    padded = np.zeros((each.groups, 8), np.uint8)
-    padded[:, : each.low_bytes] = np.frombuffer(low, np.uint8).reshape(each.groups, each.low_bytes)
-    values = padded.view("<u8").astype(np.uint64, copy=False).reshape(each.groups)
-    values |= high << np.uint64(8 * each.low_bytes)
-    if (values > np.uint64(each.base**each.group - 1)).any():
-        raise WireError("packed symbols: a group of symbols is out of range")
+def _with_low_bytes(high: NDArray[np.uint32], low: NDArray[np.uint8], each: Round) -> Digits:
+    """Join the two parts of each group's number, [n, groups]."""
+    padded = np.zeros((len(low), each.groups, 8), np.uint8)
+    padded[..., : each.low_bytes] = low.reshape(len(low), each.groups, each.low_bytes)
+    values = padded.view("<u8").astype(np.uint64, copy=False).reshape(len(low), each.groups)
+    values |= high.astype(np.uint64) << np.uint64(8 * each.low_bytes)
     return values
 
 
-def _split(values: Digits, each: Round, rows: Digits) -> None:
-    """Write the digits of each number into the column of `rows` below it."""
-    base = np.uint64(each.base)
-    for row in rows[::-1]:
-        quotients = values // base
-        row[...] = values - quotients * base
-        values = quotients
+def _split(values: Digits, each: Round, rows: NDArray[np.uint32]) -> None:
+    """Write the digits of each number into the column of `rows` below it.
+
+    As many digits at a time as 32 bits hold: divisions of 64 bits take several times as long.
+    """
+    at_once, stop = _group(each.base, 2**32), each.group
+    while stop:
+        start = max(0, stop - at_once)
+        many = np.uint64(each.base ** (stop - start))
+        high = values // many if start else values
+        some = (values - high * many if start else values).astype(np.uint32)
+        for index in range(stop - 1, start, -1):
+            rest = some // np.uint32(each.base)
+            np.multiply(rest, np.uint32(each.base), out=rows[:, index])
+            np.subtract(some, rows[:, index], out=rows[:, index])
+            some = rest
+        rows[:, start] = some
+        values, stop = high, start

@@ -18,9 +18,15 @@ def block_values(symbols: Array, norms: Array, levels: int) -> Array:
     >>> block_values(np.array([[3, 0, -4]], np.int32), np.array([[5.0]], np.float32), 5)
     array([[ 3.,  0., -4.]], dtype=float32)
     """
+    runs = block_layout(symbols.shape[-1], norms.shape[-1])
+    if isinstance(symbols, np.ndarray):  # in place: fresh pages cost more than the arithmetic
+        values = symbols.astype(np.float32)
+        for run in runs:
+            rows = run.rows(values)
+            rows *= run.column(norms) * np.float32(1 / levels)
+        return values
     parts = [
-        symbol_values(run.rows(symbols), run.column(norms), levels).reshape(len(symbols), -1)
-        for run in block_layout(symbols.shape[-1], norms.shape[-1])
+        symbol_values(run.rows(symbols), run.column(norms), levels).reshape(len(symbols), -1) for run in runs
     ]
     return parts[0] if len(parts) == 1 else namespace(symbols).concatenate(parts, axis=1)
 

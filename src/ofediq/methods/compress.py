@@ -8,6 +8,7 @@ draws from (seed, step, client), so they agree.
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -18,8 +19,8 @@ import numpy.typing as npt
 from ofediq import codec
 from ofediq.arrays import Array
 from ofediq.codec import Encoded
-from ofediq.codec.kit import bits_for
-from ofediq.errors import require_positive
+from ofediq.codec.kit import bits_for, decode_each
+from ofediq.errors import WireError, require_positive
 from ofediq.methods.loudness import best_spread, length, own_step, unpack
 from ofediq.methods.pieces import piece
 from ofediq.randomness import Address
@@ -74,6 +75,12 @@ class Compressor(abc.ABC):
     @abc.abstractmethod
     def decode(self, encoded: Encoded, dim: int, address: Address, signal: float | None = None) -> Vector:
         """What the server reads, or `WireError`."""
+
+    def decode_many(
+        self, encoded: Sequence[Encoded], dim: int, address: Address, signal: float | None = None
+    ) -> list[Vector | WireError]:
+        """`decode` of many messages of one step, those of the clients `address.client` [n]; errors are values."""
+        return decode_each(self.decode, encoded, dim, address, signal)
 
 
 @lru_cache(maxsize=256)

@@ -7,23 +7,35 @@ entropy-coded; an empty one means zeros. So the length tells the form, and no bi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ofediq.arrays import Array, namespace
 from ofediq.codec.arithmetic import MAX_NORM
+from ofediq.codec.blocks import block_layout
 from ofediq.codec.entropy import decode_entropy, encode_entropy
 from ofediq.codec.message import Symbols, Vector, check_norms, check_symbols, require_norm_bits
 from ofediq.codec.norms import norm_bytes, norms_from_bytes
-from ofediq.codec.packed import fixed_bytes, pack, packed_payload_bytes, unpack
-from ofediq.codec.schemes.scheme import Encoded, read_floats, require_no_tail, vector, write_floats
+from ofediq.codec.packed import fixed_bytes, pack, packed_payload_bytes, unpack, unpack_rows
+from ofediq.codec.schemes.scheme import (
+    Encoded,
+    decode_each,
+    read_floats,
+    require_no_tail,
+    vector,
+    write_floats,
+)
 from ofediq.codec.sizes import payload_bits
 from ofediq.errors import InputError, WireError, require, require_choice
 from ofediq.randomness import Address
 
 SymbolCoding = Literal["packed", "entropy"]
 """`packed`: a uniform code of the 2s+1 symbols, always of one size. `entropy`: a code fitted to the message."""
+
+
+_TOGETHER = 2**18  # coordinates that are read at a time
 
 
 class Blockwise(ABC):
@@ -114,6 +126,50 @@ class Blockwise(ABC):
             raise WireError(f"payload: {error}") from None
         made: Vector = self.values(symbols[None], norms[None], address)[0]
         return made
+
+    def decode_many(
+        self, encoded: Sequence[Encoded], dim: int, address: Address, signal: float | None = None
+    ) -> list[Vector | WireError]:
+        """`decode` of many messages of one step, those of the clients `address.client` [n]; errors are values.
+
+        Packed messages are read some at a time, as many as stay in the cache: NumPy's overhead is shared. What is
+        not in order is read alone, which says why.
+        """
+        (levels, blocks), fixed = self.shape(dim), self.fixed_bits(dim) // 8
+        packs = fixed == packed_payload_bytes(dim, levels, blocks, self.norm_bits)
+        some = [place for place, one in enumerate(encoded) if packs and len(one.payload) == fixed]
+        clients, together = np.asarray(address.client), max(1, _TOGETHER // dim)
+        found: list[Vector | WireError | None] = [None] * len(encoded)
+        for start in range(0, len(some), together):
+            places = some[start : start + together]
+            made, good = self._read_some(
+                [encoded[place] for place in places], dim, address._replace(client=clients[places])
+            )
+            for place, row, fine in zip(places, made, good.tolist(), strict=True):
+                found[place] = row if fine else None
+        left = [place for place, one in enumerate(found) if one is None]
+        rest = [encoded[place] for place in left]
+        for place, one in zip(
+            left, decode_each(self.decode, rest, dim, address._replace(client=clients[left])), strict=True
+        ):
+            found[place] = one
+        return [one for one in found if one is not None]
+
+    def _read_some(self, encoded: Sequence[Encoded], dim: int, address: Address) -> tuple[Any, Any]:
+        """The numbers [n, dim] in packed messages, and which of them are in order."""
+        (levels, blocks), split = self.shape(dim), self.shape(dim)[1] * self.norm_bits // 8
+        data = np.frombuffer(b"".join(one.payload for one in encoded), np.uint8).reshape(len(encoded), -1)
+        norms = norms_from_bytes(np.ascontiguousarray(data[:, :split]), self.norm_bits).reshape(-1, blocks)
+        digits, good = unpack_rows(data[:, split:], [one.tail for one in encoded], dim, 2 * levels + 1)
+        good &= (norms.view(np.uint32) <= np.float32(self.most_norm).view(np.uint32)).all(axis=1)
+        symbols = digits.view(np.int32)
+        symbols -= np.int32(levels)
+        empty = np.flatnonzero((norms == 0).any(axis=1))  # rows with blocks in which everything must be zero
+        for run in block_layout(dim, blocks) if empty.size else ():
+            spoken = run.rows(symbols[empty]).any(axis=-1)
+            good[empty] &= ~(spoken & (run.column(norms[empty])[..., 0] == 0)).any(axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not good is not used
+            return self.values(symbols, norms, address), good
 
     def _read(self, encoded: Encoded, dim: int, fixed: int) -> tuple[Symbols, Vector]:
         levels, blocks = self.shape(dim)

@@ -8,6 +8,7 @@ decode (`apply`, for many clients at once, NumPy or JAX), and makes and reads th
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -81,6 +82,23 @@ def vector(update: Any, scheme: Scheme) -> Vector:
 def short_draws(address: Address, norm_bits: int) -> Source | None:
     """Draws for rounding norms to 16 bits, if they have so few."""
     return stream_draws(address.key(Purpose.NORM)) if norm_bits == 16 else None
+
+
+def decode_each(
+    decode: Callable[..., Vector],
+    encoded: Sequence[Encoded],
+    dim: int,
+    address: Address,
+    signal: float | None = None,
+) -> list[Vector | WireError]:
+    """What `decode` makes of the messages of the clients `address.client` [n], one by one; errors are values."""
+    found: list[Vector | WireError] = []
+    for one, client in zip(encoded, np.asarray(address.client).tolist(), strict=True):
+        try:
+            found.append(decode(one, dim, address._replace(client=client), signal))
+        except WireError as error:
+            found.append(error)
+    return found
 
 
 def read_floats(encoded: Encoded, dim: int) -> Vector:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -41,7 +41,7 @@ from ofediq.federation.protocol.secured import SecureRound, require_additive
 from ofediq.federation.protocol.state import ServerState
 from ofediq.federation.protocol.tally import Tally
 from ofediq.federation.protocol.task import ModelSpec, Task
-from ofediq.federation.protocol.updates import OpenRound, Update, closed_round, read_update
+from ofediq.federation.protocol.updates import OpenRound, Update, closed_round, read_updates
 from ofediq.methods import Method
 from ofediq.models import Model
 from ofediq.randomness import Address
@@ -196,6 +196,8 @@ class Coordinator:
         if kind in ("here", "u") and not self._allowance.hears(name, now):
             self.monitor.rejected["flood"] += 1
             return []
+        if kind != "u":
+            self._read_all()
         if kind == "here":
             actions = self._on_presence(name, payload, now)
         elif kind == "u":
@@ -209,10 +211,14 @@ class Coordinator:
             actions = []
         else:
             return []
-        return actions + self.tick(now)
+        return actions + self._go_on(now)
 
     def tick(self, now: float) -> list[Action]:
         """Close and open rounds as far as time and arrivals allow."""
+        self._read_all()
+        return self._go_on(now)
+
+    def _go_on(self, now: float) -> list[Action]:
         actions: list[Action] = list(self._advanced(now))
         if self._round is not None and self._complete(self._round, now):
             actions += self._close(self._round, now)
@@ -255,6 +261,7 @@ class Coordinator:
             self.monitor.reject(name, "unknown client")
             return []
         self.members.greet(name)
+        self._expect(name)
         row = self.monitor.client(name, self.members.numbers[name])
         row.present, row.last_seen = True, now
         self.monitor.touch()
@@ -268,6 +275,7 @@ class Coordinator:
         if name not in self.members.present:
             return []
         self.members.present.remove(name)
+        self._expect(name)
         self.monitor.client(name, self.members.numbers[name]).present = False
         self.monitor.touch()
         return [self._publish(f"welcome/{name}", write_json(number=self.members.numbers[name], online=False))]
@@ -287,6 +295,8 @@ class Coordinator:
         self.canary = canary
         there = self.members.present & canary.names
         self.members.present -= canary.names
+        for name in there:
+            self._expect(name)
         return canary.told(canary.coordinator.welcome(there, now))
 
     def recall(self, now: float) -> list[Action]:
@@ -308,26 +318,51 @@ class Coordinator:
         if name not in self.members:
             self.monitor.reject(name, "unknown client")
             return
-        row = self.monitor.client(name, self.members.numbers[name])
-        row.last_seen = now
-        decoded = None
+        self.monitor.client(name, self.members.numbers[name]).last_seen = now
+        one = self._round
+        if one is not None and name in one.unread:
+            self._read_all()
         try:
-            said = UpdateMessage.decode(payload, self.step if self._round is None else self._round.step)
+            said = UpdateMessage.decode(payload, self.step if one is None else one.step)
             reason = self._objection(name, said)
-            if reason is None and said.body and not self.tally.trusts(name):
-                self.monitor.reject(name, "quarantined")  # it is heard, but its update is not read
-            elif reason is None and said.body and not self._pays(name, said.body):
-                self.monitor.reject(name, "beyond its share")
-            elif reason is None and said.body:
-                address = Address(self.task.seed, said.step, self.members.numbers[name])
-                decoded = self._read(said.body, address)
         except WireError:
-            reason = "malformed"
-            if self._round is not None:
-                self._round.failed[name] += 1
+            self._malformed(name)
+            return
         if reason is not None:
             self.monitor.reject(name, reason)
+        elif said.body and not self.tally.trusts(name):
+            self.monitor.reject(name, "quarantined")  # it is heard, but its update is not read
+            self._accept(name, said)
+        elif said.body and not self._pays(name, said.body):
+            self.monitor.reject(name, "beyond its share")
+            self._accept(name, said)
+        elif said.body and one is not None:
+            one.unread[name] = said
+            if len(one.unread) >= one.together:
+                self._read_all()
+        else:
+            self._accept(name, said)
+
+    def _read_all(self) -> None:
+        """Read the updates that wait for it, in the order in which they came."""
+        one = self._round
+        if one is None or not one.unread:
             return
+        unread, one.unread = one.unread, {}
+        for (name, said), found in zip(unread.items(), self._read(one, unread), strict=True):
+            if isinstance(found, WireError):
+                self._malformed(name)
+            else:
+                self._accept(name, said, found)
+
+    def _malformed(self, name: str) -> None:
+        if self._round is not None:
+            self._round.failed[name] += 1
+        self.monitor.reject(name, "malformed")
+
+    def _accept(self, name: str, said: UpdateMessage, decoded: Update | None = None) -> None:
+        """What a member said is in order: count it."""
+        row = self.monitor.client(name, self.members.numbers[name])
         self.members.heard(name)
         row.present = True
         row.samples += said.report.samples
@@ -340,8 +375,10 @@ class Coordinator:
         one = self._round
         if one is None or said.step != one.step:  # a farewell
             self._strays.add(name)
+            self._expect(name)
             return
         one.heard.add(name)
+        one.waiting.discard(name)
         if decoded is not None:
             row.sent += 1
             one.updates[name] = decoded
@@ -349,13 +386,21 @@ class Coordinator:
     def _pays(self, name: str, body: bytes) -> bool:
         return self._allowance.pays(name, 8 * len(body), len(self.members))
 
-    def _read(self, body: bytes, address: Address) -> Update:
-        """An update, or, where it must not be read, the fact that it came; `WireError` if it cannot be."""
-        if self._round is None or self._round.secured is None:
-            return read_update(self.method, body, self.keeper.state.down, address)
-        encoded = read_body(body, ("update",), address.step)["update"]
-        self._round.secured.take(address.client, encoded.payload)
-        return Update({}, encoded.bits)
+    def _read(self, one: OpenRound, said: Mapping[str, UpdateMessage]) -> list[Update | WireError]:
+        """Updates, or, where they must not be read, the fact that they came; errors where they cannot be."""
+        numbers, bodies = [self.members.numbers[name] for name in said], [each.body for each in said.values()]
+        if one.secured is None:
+            address = Address(self.task.seed, one.step, np.array(numbers))
+            return read_updates(self.method, bodies, self.keeper.state.down, address)
+        found: list[Update | WireError] = []
+        for number, body in zip(numbers, bodies, strict=True):
+            try:
+                encoded = read_body(body, ("update",), one.step)["update"]
+                one.secured.take(number, encoded.payload)
+                found.append(Update({}, encoded.bits))
+            except WireError as error:
+                found.append(error)
+        return found
 
     def _on_secure(self, name: str, payload: bytes) -> None:
         """Keys, sealed shares or the answer of a member."""
@@ -418,6 +463,8 @@ class Coordinator:
         if self._piece is not None:
             rules = (now, self.rules.deadline)
             self._round.secured = SecureRound(self.federation, self._piece, self.keeper.epoch, step, *rules)
+        for name in self.members.present:
+            self._expect(name)
         self._last_opened = now
         return self._announce()
 
@@ -425,11 +472,21 @@ class Coordinator:
         if one.secured is not None:
             return one.secured.phase == 4
         if now >= one.since + self.rules.deadline:
+            self._read_all()
             return True
         if (one.due is None and not self.task.passes) or len(self.members.present) < self.rules.min_clients:
             return False
-        awaited = self.members.present if one.due is None else self.members.present & one.due
-        return all(name in one.heard or not self.members.awaited(name) for name in awaited)
+        if one.unread and len(one.waiting) <= len(one.unread) and one.waiting <= one.unread.keys():
+            self._read_all()
+        return not one.waiting
+
+    def _expect(self, name: str) -> None:
+        """Whether the open round waits for this client may have changed."""
+        one = self._round
+        if one is not None:
+            due = self.task.passes if one.due is None else name in one.due
+            awaited = due and name in self.members.present and self.members.awaited(name)
+            (one.waiting.add if awaited and name not in one.heard else one.waiting.discard)(name)
 
     def _close(self, one: OpenRound, now: float) -> list[Action]:
         totals = self.tally.totals(one, self.keeper)

@@ -248,7 +248,7 @@ class Monitor:
             "rollbacks": self.rollbacks,
             "alarms": self.alarms,
             "drift": self.drift,
-            "clients": [asdict(row) for row in self.rows()],
+            "clients": [dict(vars(row)) for row in self.rows()],
             "spacing": self._curve.spacing,
             "points": self._curve.points,
         }

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.federation.protocol.messages import read_body
+from ofediq.codec import Encoded
+from ofediq.errors import WireError
+from ofediq.federation.protocol.messages import UpdateMessage, read_body
 from ofediq.federation.protocol.monitor import Round
 from ofediq.federation.protocol.reports import Report
 from ofediq.federation.protocol.secured import SecureRound
@@ -45,18 +47,49 @@ class OpenRound:
     catching_up: int = 0  # bits of those models
     secured: SecureRound | None = None  # where updates are added up unread
     failed: Counter[str] = field(default_factory=Counter)  # frames that could not be read, by name
+    waiting: set[str] = field(default_factory=set)  # who is waited for: due, there, not yet heard
+    unread: dict[str, UpdateMessage] = field(default_factory=dict)  # updates to be read together, by name
+
+    @property
+    def together(self) -> int:
+        """So many updates are read at a time: one by one in small fleets, where nobody should wait for the others."""
+        return max(1, min(64, (self.clients if self.due is None else len(self.due)) // 16))
 
 
 def read_update(method: Method, body: bytes, down: Down, address: Address) -> Update:
     """The vectors in a message's body, or `WireError`."""
-    sizes = method.client.sends(down.model.shape[-1])
-    vectors, bits = {}, 0
-    for part, encoded in read_body(body, sizes, address.step).items():
-        piece = method.compressor(part)
+    (found,) = read_updates(method, [body], down, address._replace(client=np.array([address.client])))
+    if isinstance(found, WireError):
+        raise found
+    return found
+
+
+def read_updates(
+    method: Method, bodies: Sequence[bytes], down: Down, address: Address
+) -> list[Update | WireError]:
+    """The vectors in the messages of the clients `address.client` [n], read together; errors are values."""
+    sizes, clients = method.client.sends(down.model.shape[-1]), np.asarray(address.client)
+    found: list[Update | WireError] = []
+    messages: dict[int, dict[str, Encoded]] = {}  # by place, as long as they are in order
+    for place, body in enumerate(bodies):
+        try:
+            messages[place] = read_body(body, sizes, address.step)
+            found.append(Update({}, sum(one.bits for one in messages[place].values())))
+        except WireError as error:
+            found.append(error)
+    for part, size in sizes.items():
+        piece, places = method.compressor(part), list(messages)
         signal = None if piece.signal is None else float(down.scalars[piece.signal])
-        vectors[part] = piece.decode(encoded, sizes[part], address, signal)
-        bits += encoded.bits
-    return Update(vectors, bits)
+        encoded = [messages[place][part] for place in places]
+        read = piece.decode_many(encoded, size, address._replace(client=clients[places]), signal)
+        for place, vector in zip(places, read, strict=True):
+            update = found[place]
+            if isinstance(vector, WireError) or isinstance(update, WireError):
+                found[place] = vector if isinstance(vector, WireError) else update
+                del messages[place]
+            else:
+                update.vectors[part] = vector
+    return found
 
 
 def add_up(
