@@ -47,7 +47,11 @@ def test_up_with_an_own_file_names_clients_and_labels_after_it(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     assert "Assumed: the order in time is time" in done.stderr
     record = json.loads(done.stdout)
-    assert (record["task"], record["totals"]["rounds"]) == ("classification", 20)
+    assert (record["federation"], record["task"], record["totals"]["rounds"]) == (
+        "plant",
+        "classification",
+        20,
+    )
     assert record["totals"]["samples"] == len(rows)  # no label was refused
     assert {one.name for one in (tmp_path / "up" / "clients").glob("*.toml")} == {"boiler.toml", "shed.toml"}
 

@@ -19,7 +19,7 @@ from ofediq.federation.protocol.state import ServerState
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.methods import Method, ServerRule
 from ofediq.simulation.oracle import reference
-from ofediq.streams import Stream, load, partition
+from ofediq.streams import Dataset, Stream, load, partition
 from tests.federation.network import FEDERATION, Network
 
 CLIENTS, STEPS = 12, 24
@@ -368,3 +368,19 @@ def test_a_state_that_cannot_be_written_does_not_stop_the_rounds(stream: Stream,
     ):
         network.saved.write(tmp_path / "state.npz")
     assert not list(tmp_path.iterdir())
+
+
+def test_nobody_waits_for_a_client_without_a_sample() -> None:
+    x, y = np.ones((8, 64)), np.zeros(8, np.int64)
+    data = Dataset("rare", x=x, y=y, task="classification", classes=10)
+    order = np.arange(8).reshape(4, 2)
+    order[1:, 1] = -1  # the second client has one sample only
+    rules = Rules(rounds=4, roster=("c0", "c1"), min_clients=2)
+    monitor = Monitor(FEDERATION, "classification", {})
+    server = Coordinator(FEDERATION, methods.fedogd(0.1), SPEC, monitor, rules)
+    network = Network(server, Stream(data, order))
+    network.start()
+    network.run()
+    assert server.finished
+    assert network.now == 0.0  # no deadline had to pass
+    assert server.monitor.totals()["updates"] == 5

@@ -21,6 +21,7 @@ from ofediq.federation.config import MethodChoice
 from ofediq.federation.network.broker import Broker
 from ofediq.federation.network.link import connect
 from ofediq.federation.protocol.messages import Publish
+from ofediq.federation.rollout import RUNNING_FILE
 from ofediq.simulation.oracle import reference
 from ofediq.simulation.result import Result
 from ofediq.storage import LOCK_FILE
@@ -153,7 +154,7 @@ def test_a_full_disk_is_reported_and_the_server_goes_on(
         deadline = time.monotonic() + 60.0
         while "it goes on without" not in run.log("server") and time.monotonic() < deadline:
             time.sleep(0.01)
-        left = [path for path in (tmp_path / "state").iterdir() if path.name != LOCK_FILE]
+        left = [path for path in (tmp_path / "state").iterdir() if path.name not in (LOCK_FILE, RUNNING_FILE)]
         resource.prlimit(server, resource.RLIMIT_FSIZE, free)
         check(run, wanted)
         log = run.log("server")

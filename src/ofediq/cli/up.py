@@ -31,6 +31,7 @@ from ofediq.cli.serve import (
 from ofediq.errors import extra, require
 from ofediq.experiment.config import Config
 from ofediq.federation.config import PageChoice
+from ofediq.federation.names import is_name
 from ofediq.federation.network.broker import Broker
 from ofediq.federation.protocol.rules import Rules
 from ofediq.settings import limited
@@ -176,9 +177,8 @@ async def _up(
         roster=names_of(stream),
         open=False,
     )
-    coordinator = coordinate(
-        "tour", method, spec, rules, choices.seed, folder, budget=experiment.config.budget
-    )
+    name = choices.name if choices.data is not None and is_name(choices.name) else "tour"
+    coordinator = coordinate(name, method, spec, rules, choices.seed, folder, budget=experiment.config.budget)
     with Reporter() as reporter:
         for note in experiment.notes:
             reporter.note(note)
@@ -188,7 +188,7 @@ async def _up(
                 if browse:
                     webbrowser.open(address)
             reporter.say(f"Starting {stream.clients} clients ...")
-            configs = record(stream, folder / "clients", "tour", where)
+            configs = record(stream, folder / "clients", name, where)
 
             def advanced() -> None:
                 reporter.advanced(coordinator.step // method.period)

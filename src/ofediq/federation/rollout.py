@@ -30,6 +30,7 @@ from ofediq.storage import leaves, save_bytes
 
 log = logging.getLogger("ofediq.federation")
 
+RUNNING_FILE = "running.json"
 REQUEST_FILE = "rollout"
 KEPT = 10
 """Versions before the running one that are kept."""
@@ -53,14 +54,14 @@ class Versions:
     def running(self) -> tuple[Tables | None, Tables | None]:
         """The tables of what runs, and those that were withdrawn."""
         try:
-            content = json.loads((self.folder / "running.json").read_text(encoding="utf-8"))
+            content = json.loads((self.folder / RUNNING_FILE).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None, None
         return content["running"], content["withdrawn"]
 
     def write(self, running: Tables, withdrawn: Tables | None = None) -> None:
         """Say what runs."""
-        self._save("running.json", {"running": running, "withdrawn": withdrawn})
+        self._save(RUNNING_FILE, {"running": running, "withdrawn": withdrawn})
 
     def push(self, tables: Tables, saved: ServerState) -> None:
         """Keep a version that another takes the place of."""

@@ -86,10 +86,11 @@ def skill_picture(curves: Sequence[SkillCurve], *, ink: str = "currentColor") ->
             x = across(step)
             parts.append(
                 f'<line x1="{x:.1f}" x2="{x:.1f}" y1="10" y2="{_HEIGHT - _BOTTOM}" stroke="{colour}" '
-                f'stroke-dasharray="3 4"><title>{html.escape(one.name)}: errors rose</title></line>'
+                'stroke-opacity=".5" stroke-dasharray="2 5">'
+                f"<title>{html.escape(one.name)}: errors rose</title></line>"
             )
-        name = html.escape(one.name)
-        parts.append(f'<text x="{_LEFT + 10 + 140 * place}" y="{_HEIGHT - 6}" fill="{colour}">{name}</text>')
+        name = html.escape(f"{one.name} {one.skills[-1]:+.1%}" if len(one.skills) else one.name)
+        parts.append(f'<text x="{_LEFT + 10 + 160 * place}" y="{_HEIGHT - 6}" fill="{colour}">{name}</text>')
     parts.append(f'<text x="{_WIDTH}" y="{_HEIGHT - 6}" text-anchor="end">step {last:,.0f}</text>')
     frame = f'viewBox="0 0 {_WIDTH} {_HEIGHT}" font-size="13" fill="{ink}" role="img"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {frame}>{"".join(parts)}</svg>'

@@ -312,11 +312,8 @@ class Learner:
 
     def _take_part(self, one: OpenWindow, payload: bytes | None = None) -> list[Publish]:
         """Greet the cohort of this round, where updates are added up unread and it is this client's turn."""
-        piece, step, clients = one.task.method.compress, one.opened.step, one.opened.clients
-        if not one.task.secure or not isinstance(piece, Additive) or one.number >= clients:
-            return []
-        rule = one.task.method.participation
-        if not bool(np.asarray(rule.active(one.task.seed, step, np.array([one.number]), clients))[0]):
+        piece, step = one.task.method.compress, one.opened.step
+        if not one.task.secure or not isinstance(piece, Additive) or not one.due:
             return []
         one.secure = SecureMember(self.federation, self.name, one.number, piece, one.opened.epoch, step)
         one.secure.payload = payload
@@ -388,7 +385,10 @@ class Learner:
                 return []
             one.secure.payload = read_body(body, ("update",), one.opened.step)["update"].payload
             return self._masked(one, one.secure.body())
-        said = [self._publish(one.opened.step, body)] if body or one.task.passes else []
+        passes = (
+            one.task.passes or one.due
+        )  # whoever is due and has nothing to send says so: nobody waits for it
+        said = [self._publish(one.opened.step, body)] if body or passes else []
         self.sent += bool(body)
         one.said = said[0].payload if said else None
         self._memory = self._present(Memory(lost, counted, one.opened.step, one.said or b""))

@@ -75,6 +75,15 @@ class OpenWindow:
         """Whether it still takes samples."""
         return not self.opened.final and self.taken < self.task.method.period
 
+    @property
+    def due(self) -> bool:
+        """Whether the server waits for this client in this round."""
+        rule, clients = self.task.method.participation, self.opened.clients
+        if not rule.foreseeable or self.number >= clients:
+            return False
+        drawn = rule.active(self.task.seed, self.opened.step, np.array([self.number]), clients)
+        return bool(np.asarray(drawn)[0])
+
     def precedes(self, opened: ModelMessage) -> bool:
         """Whether `opened` is the round right after this one, of the same server."""
         before = opened.step - self.task.method.period
