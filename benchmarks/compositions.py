@@ -15,7 +15,7 @@ from ofediq import methods, models
 from ofediq.methods import Method
 from ofediq.simulation import simulate
 
-RATE, LEVELS, PERIOD, BLOCKS = 0.086, 3, 8, 2
+RATE, LEVELS, PERIOD, BLOCKS = 0.086, 3, 8, 1
 
 
 def compositions(dim: int) -> dict[str, dict[str, Method]]:
