@@ -22,9 +22,10 @@ from ofediq.errors import InputError
 from ofediq.kernels import library
 from ofediq.methods import Method
 from ofediq.methods.compress import Rotate
+from ofediq.methods.server import Descend
 from ofediq.models import Model, Network
 from ofediq.randomness import Address, Purpose, stream_key
-from ofediq.simulation import InterruptedRunError, Result, client_mesh, simulate
+from ofediq.simulation import InterruptedRunError, Result, client_mesh, native, simulate
 from ofediq.simulation.native import native_status, native_sums, window
 from ofediq.simulation.native.window import Kernels, Rules, quantized, supports, thread_count
 from ofediq.simulation.window import Setting
@@ -102,11 +103,11 @@ PAIRS = [
 def test_native_equals_jax(method: str, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = patchy_stream(model)
     assert not isinstance(native_sums(Setting(METHODS[method], MODELS[model], CLIENTS, None)), str)
-    native = simulate(METHODS[method], stream, MODELS[model], seed=7)
+    fast = simulate(METHODS[method], stream, MODELS[model], seed=7)
     monkeypatch.setenv(library.SWITCH, "0")
     assert isinstance(native_sums(Setting(METHODS[method], MODELS[model], CLIENTS, None)), str)
     jax = simulate(METHODS[method], stream, MODELS[model], seed=7)
-    assert_same_run(native, jax)
+    assert_same_run(fast, jax)
 
 
 @needs_compiler
@@ -160,6 +161,25 @@ print("same")
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
     )
     assert (done.returncode, done.stdout) == (0, "same\n"), done.stderr
+
+
+class Elsewhere(Descend):
+    """The same rule under a name that the kernels do not know: windows are then called one by one."""
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "method", ["ofediq", "ofediq-period", "ofediq-entropy", "ofedavg-per-client", "fedomd"]
+)
+def test_windows_in_one_call_are_those_one_by_one(method: str) -> None:
+    together = METHODS[method]
+    apart = replace(together, server=Elsewhere(0.1))
+    stream, model = patchy_stream("mlp-classifier"), MODELS["mlp-classifier"]
+    assert native.descends(Setting(together, model, CLIENTS, None)) == pytest.approx(0.1)
+    assert native.descends(Setting(apart, model, CLIENTS, None)) == 0
+    one, other = (simulate(each, stream, model, seed=3) for each in (together, apart))
+    for field in ("params", "loss", "error", "senders", "bits_wire", "bits_downlink"):
+        np.testing.assert_array_equal(getattr(one, field), getattr(other, field), err_msg=field)
 
 
 @needs_compiler
