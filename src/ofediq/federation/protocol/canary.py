@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 Verdict = Literal["promote", "withdraw"]
 
 
-class Sums(NamedTuple):
+class Scores(NamedTuple):
     """Predictions, the sum of their errors, and of those of the last value."""
 
     samples: int = 0
     error: float = 0.0
     naive: float = 0.0
 
-    def since(self, before: Sums) -> Sums:
+    def since(self, before: Scores) -> Scores:
         """What came after `before`."""
-        return Sums(self.samples - before.samples, self.error - before.error, self.naive - before.naive)
+        return Scores(self.samples - before.samples, self.error - before.error, self.naive - before.naive)
 
     @property
     def ratio(self) -> float:
@@ -37,7 +37,7 @@ class Sums(NamedTuple):
         return self.error / (self.naive if self.naive > 0 else max(self.samples, 1))
 
     @classmethod
-    def of(cls, monitor: Monitor, names: Collection[str] = ()) -> Sums:
+    def of(cls, monitor: Monitor, names: Collection[str] = ()) -> Scores:
         """Of all clients, or of those called `names`."""
         if not names:
             sums = monitor.sums()
@@ -77,10 +77,10 @@ class Canary:
     ) -> None:
         self.coordinator, self.names, self._rest = coordinator, names, rest
         self._samples, self._margin = samples, margin
-        own = Sums.of(rest, names)
-        self._before = own, Sums.of(rest).since(own)
-        self._start = Sums.of(rest)
-        self._half: tuple[Sums, Sums] | None = None
+        own = Scores.of(rest, names)
+        self._before = own, Scores.of(rest).since(own)
+        self._start = Scores.of(rest)
+        self._half: tuple[Scores, Scores] | None = None
 
     def receive(self, topic: str, payload: bytes, now: float) -> list[Action]:
         """A message of one of its clients."""
@@ -135,7 +135,7 @@ class Canary:
         """
         if self._half is None:
             return None
-        own, rest = Sums.of(self.coordinator.monitor), Sums.of(self._rest)
+        own, rest = Scores.of(self.coordinator.monitor), Scores.of(self._rest)
         mine, theirs = own.since(self._half[0]), rest.since(self._half[1])
         if min(mine.samples, theirs.samples) < 1:
             return None
@@ -148,7 +148,7 @@ class Canary:
         """Whether it is to be promoted or withdrawn; None while that is open."""
         if self.coordinator.monitor.rollbacks:
             return "withdraw"
-        own, rest = Sums.of(self.coordinator.monitor), Sums.of(self._rest)
+        own, rest = Scores.of(self.coordinator.monitor), Scores.of(self._rest)
         if self._half is None and min(own.samples, rest.since(self._start).samples) >= self._samples // 2:
             self._half = own, rest
         found = self.compared()
