@@ -22,9 +22,9 @@ from ofediq.federation.network.broker import Broker
 from ofediq.federation.network.link import connect
 from ofediq.federation.protocol.messages import Publish
 from ofediq.federation.rollout import RUNNING_FILE
+from ofediq.locks import LOCK_FILE
 from ofediq.simulation.oracle import reference
 from ofediq.simulation.result import Result
-from ofediq.storage import LOCK_FILE
 from ofediq.streams import Stream, load, partition
 from tests.federation.live import Processes
 from tests.federation.mosquitto import Mosquitto

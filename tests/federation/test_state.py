@@ -9,6 +9,7 @@ import pytest
 
 from ofediq import methods
 from ofediq.errors import CheckpointError
+from ofediq.federation.protocol.history import history_file
 from ofediq.federation.protocol.state import ServerState, previous
 from tests.federation.test_core import coordinator
 from tests.federation.test_guard import send, started
@@ -36,3 +37,46 @@ def test_a_damaged_state_gives_way_to_the_one_before_it(
         ServerState.read(path)
     path.unlink()
     assert ServerState.read(path) is None
+
+
+def test_the_past_is_added_to_and_not_written_again(tmp_path: Path) -> None:
+    """A round of a long federation writes as much as a round of a short one."""
+    server, path, sizes = started(clip=None), tmp_path / "state.npz", []
+    history = history_file(path)
+    for step in range(1, 24):
+        send(server, [1.0] * 12)
+        before = history.read_bytes() if history.exists() else b""
+        server.saved().write(path)
+        assert history.read_bytes()[: len(before)] == before
+        sizes.append(path.stat().st_size)
+        assert len(server.monitor.snapshot()["history"]) == step
+    assert max(sizes[5:]) - min(sizes[5:]) < 64  # the lengths of numbers
+    found = ServerState.read(path)
+    assert found is not None
+    again = coordinator(methods.fedogd(1.0), saved=found)
+    assert again.monitor.export() == {**server.monitor.export(), "clients": again.monitor.export()["clients"]}
+    for one, other in zip(again.monitor.rows(), server.monitor.rows(), strict=True):
+        assert vars(one) == {**vars(other), "present": False}
+
+
+@pytest.mark.parametrize("harm", ["gone", "torn", "longer", "nonsense"])
+def test_a_damaged_history_costs_curves_and_nothing_else(tmp_path: Path, harm: str) -> None:
+    server, path = started(clip=None), tmp_path / "state.npz"
+    for _ in range(6):
+        send(server, [1.0] * 12)
+        server.saved().write(path)
+    history = history_file(path)
+    whole = history.read_bytes()
+    if harm == "gone":
+        history.unlink()
+    else:
+        history.write_bytes(
+            {"torn": whole[:-3], "longer": whole + whole[-72:], "nonsense": b"\x00" * 99}[harm]
+        )
+    found = ServerState.read(path)
+    assert found is not None
+    assert found.step == 6
+    assert len(found.record["points"]) == {"gone": 0, "torn": 5, "longer": 6, "nonsense": 0}[harm]
+    again = coordinator(methods.fedogd(1.0), saved=found)
+    again.saved().write(path)
+    assert ServerState.read(path).record["points"] == found.record["points"]  # type: ignore[union-attr]  # it is there

@@ -45,6 +45,9 @@ def serve(
         Path | None,
         typer.Option(help="Begin with this model.safetensors.", show_default="the file's"),
     ] = None,
+    new: Annotated[
+        bool, typer.Option("--new", help="Lead though another server or the clients have come further.")
+    ] = False,
     log_format: LogOption = LogFormat.text,
     as_json: Annotated[bool, typer.Option("--json", help="Print the final record as JSON.")] = False,
 ) -> None:
@@ -72,13 +75,13 @@ def serve(
     if start_from is not None:
         chosen = replace(chosen, start_from=str(start_from))
     with alone("folder", chosen.folder):
-        summary = asyncio.run(_serve(chosen, config))
+        summary = asyncio.run(_serve(chosen, config, new))
     _print(summary, as_json)
     if summary["unsaved"]:
         raise typer.Exit(1)
 
 
-async def _serve(config: Any, path: Path) -> dict[str, Any]:
+async def _serve(config: Any, path: Path, new: bool) -> dict[str, Any]:
     from ofediq.federation.network.server import Server
     from ofediq.federation.network.tracked import RoundTracker
     from ofediq.federation.rollout import Rollout
@@ -89,9 +92,7 @@ async def _serve(config: Any, path: Path) -> dict[str, Any]:
         if address is not None:
             typer.echo(f"Page: {address}", err=True)
         follower = RoundTracker(coordinator.monitor, tracker_of(config.tracker, config.name))
-        server = Server(
-            coordinator, broker, config.folder, patience=60.0, on_round=follower.round, operator=rollout
-        )
+        server = Server(coordinator, broker, config.folder, 60.0, follower.round, operator=rollout, new=new)
         with stopping(server.stop):
             await server.run()
         await asyncio.to_thread(follower.end)
@@ -127,7 +128,7 @@ async def page_of(monitor: Monitor, choice: PageChoice) -> AsyncIterator[str | N
 @contextlib.contextmanager
 def alone(name: str, folder: Path) -> Iterator[None]:
     """Keep `folder`, which the user calls `name`, for this process; one that cannot be written is its to report."""
-    from ofediq.storage import held
+    from ofediq.locks import held
 
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):

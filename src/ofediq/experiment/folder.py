@@ -20,7 +20,8 @@ from typing import Any
 from ofediq import __version__
 from ofediq.errors import CheckpointError, InputError
 from ofediq.experiment.config import Config
-from ofediq.storage import LOCK_FILE, held, require_free, save_json
+from ofediq.locks import LOCK_FILE, held, require_free
+from ofediq.storage import save_json
 
 _FILES = ("config.json", "summary.json", "metrics.parquet", "figure.png", "regret.png", "model.safetensors")
 _STATE = "state"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import secrets
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from ofediq.errors import CheckpointError
 from ofediq.federation import clock
 from ofediq.federation.model_file import FILE, save_model
 from ofediq.federation.network.broker import Broker, BrokerError
+from ofediq.federation.network.leader import Leader
 from ofediq.federation.network.link import Link, LinkDown, connect
 from ofediq.federation.network.session import Backoff
 from ofediq.federation.protocol.coordinator import Action, Coordinator, Save
@@ -43,6 +45,7 @@ class Server:
         patience: seconds to wait for the broker at the start; None for ever.
         on_round: called after every closed round with the monitor's latest round.
         operator: asked now and then whether another coordinator takes over; returns it, and what it says then.
+        new: whether it leads though an earlier server, or the clients, have come further.
     """
 
     def __init__(
@@ -53,12 +56,15 @@ class Server:
         patience: float | None = None,
         on_round: Callable[[], None] | None = None,
         operator: Callable[[Coordinator, float], tuple[Coordinator, list[Action]] | None] | None = None,
+        *,
+        new: bool = False,
     ) -> None:
         self.coordinator, self.broker, self.patience = coordinator, broker, patience
-        self.monitor = coordinator.monitor
+        self.monitor, self.leader = coordinator.monitor, Leader(coordinator, new=new)
         self.path = None if folder is None else folder / STATE_FILE
         self._model_at = -float("inf")
         self.on_round, self.operator = on_round, operator
+        self._number = secrets.token_hex(4)
         self._stop = asyncio.Event()
         self._answers: set[asyncio.Task[None]] = set()
         self._closed = (0, 0)  # bytes on sockets that are closed by now
@@ -92,15 +98,23 @@ class Server:
                 await backoff.wait()
 
     async def _connected(self, backoff: Backoff) -> None:
-        name = f"{self.coordinator.federation}.server"
-        async with connect(self.broker, name, self.coordinator.subscriptions) as link:
+        # Another server must not take this one's session from it: it would wait in vain instead of hearing so.
+        name = f"{self.coordinator.federation}.server.{self._number}"
+        topics = (*self.coordinator.subscriptions, self.leader.topic)
+        async with connect(self.broker, name, topics) as link:
             self.monitor.problem("broker", None)
             backoff.reset()
             log.info("server: connected to %s:%d", self.broker.host, self.broker.port)
             before = self._closed
             try:
+                waiting = await self.leader.ask(link)
+                await link.publish(self.leader.claim())
                 await self._perform(link, self.coordinator.connected(clock.now()))
+                for item in waiting:
+                    await self._perform(link, self.coordinator.receive(*item, clock.now()))
                 await self._talk(link, before)
+                if self.coordinator.finished:  # nobody has to know more than this server any longer
+                    await link.publish(self.leader.claim(withdrawn=True))
             finally:
                 self._count(link, before)
                 self._closed = (self.monitor.socket["in"], self.monitor.socket["out"])
@@ -122,12 +136,17 @@ class Server:
                     self._count(link, before)
                     self._admit()
                     actions = self.coordinator.tick(now)
+                elif item[0] == self.leader.topic:
+                    self.leader.hear(item[1])
+                    continue
                 else:
                     actions = self.coordinator.receive(*item, now)
+                self.leader.check()
                 await self._perform(link, actions)
                 found = None if self.operator is None else self.operator(self.coordinator, now)
                 if found is not None:
                     self.coordinator, actions = found
+                    self.leader.follow(self.coordinator)
                     await self._perform(link, actions)
         finally:
             stopped.cancel()
@@ -136,7 +155,8 @@ class Server:
         for action in actions:
             if isinstance(action, Save):
                 await asyncio.to_thread(self._save, action.saved)
-                await asyncio.to_thread(self._save_model)
+                if await asyncio.to_thread(self._save_model):
+                    await link.publish(self.leader.claim())
                 self._closed_round()
             elif "/welcome/" in action.topic:  # nobody waits for the answer to a greeting
                 answer = asyncio.create_task(_answer(link, action))
@@ -175,14 +195,19 @@ class Server:
             known = self.coordinator.tally.admit(name)
             log.info("server: client %s is %s", name, "let back" if known else "not known here")
 
-    def _save_model(self, *, now: bool = False) -> None:
-        """Write model.safetensors, once a minute and at the end; a disk that refuses has said so already."""
-        if self.path is None or not (now or self.coordinator.finished or self._model_due()):
-            return
+    def _save_model(self, *, now: bool = False) -> bool:
+        """Write model.safetensors, once a minute and at the end; returns whether it was time to.
+
+        A disk that refuses has said so already.
+        """
+        if not (now or self.coordinator.finished or self._model_due()):
+            return False
         self._model_at = time.monotonic()
-        with contextlib.suppress(OSError):
-            one = self.coordinator
-            save_model(self.path.parent / FILE, one.params, one.task.model, one.card())
+        if self.path is not None:
+            with contextlib.suppress(OSError):
+                one = self.coordinator
+                save_model(self.path.parent / FILE, one.params, one.task.model, one.card())
+        return True
 
     def _model_due(self) -> bool:
         return time.monotonic() - self._model_at >= MODEL_EVERY

@@ -146,4 +146,5 @@ class Session:
 
     def _presence(self, online: bool) -> Publish:
         topic = f"{self.learner.federation}/here/{self.learner.name}"
-        return Publish(topic, write_json(online=online), retain=True)
+        seen = {"step": self.learner.step} if online and self.learner.step else {}
+        return Publish(topic, write_json(online=online, **seen), retain=True)

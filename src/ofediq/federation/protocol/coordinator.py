@@ -104,11 +104,13 @@ class Coordinator:
         self.keeper = Keeper(federation, method, model, task, epoch, len(self.members), initial)
         self._reports: list[tuple[int, Report]] = []  # since the last round closed
         self._strays: set[str] = set()  # clients whose report came outside of its round, since then
-        self._belief = Belief(method.period)
+        self._belief, self._odd = Belief(method.period), frozenset[int]()
         self._allowance = Allowance.of(method)
         self.canary: Canary | None = None
         self._round: OpenRound | None = None
         self._last_opened = -math.inf
+        self.begins_anew = False  # whether it leads though clients have seen more
+        self._seen: dict[str, int] = {}  # steps that clients had come to when they greeted
         self._patience = math.inf  # until when the first round waits for `start_clients`
         guard = Guard(rules.clip, regular=self.foreseeable)
         if saved is not None:
@@ -171,6 +173,18 @@ class Coordinator:
     def anyone_present(self) -> bool:
         """Whether a client is connected."""
         return bool(self.members.present)
+
+    @property
+    def ahead(self) -> int | None:
+        """The step that most clients have seen, before the first round, if this server does not know of it.
+
+        A state may be a round older than the clients, and the one before it two.
+        """
+        if self._last_opened > -math.inf or self.begins_anew or not self.members.present:
+            return None
+        steps = sorted(self._seen.get(name, 0) for name in self.members.present)
+        seen = steps[(len(steps) - 1) // 2]
+        return seen if seen > self.step + 2 * self.method.period else None
 
     def connected(self, now: float) -> list[Action]:
         """The connection to the broker is new: announce the task, and the open round if there is one.
@@ -251,7 +265,8 @@ class Coordinator:
     def _on_presence(self, name: str, payload: bytes, now: float) -> list[Action]:
         try:
             require_name("client", name)
-            online = read_json("here", payload).get("online") is True
+            content = read_json("here", payload)
+            online, seen = content.get("online") is True, content.get("step")
         except InputError:
             self.monitor.reject(name, "malformed")
             return []
@@ -262,6 +277,7 @@ class Coordinator:
             return []
         self.members.greet(name)
         self._expect(name)
+        self._seen[name] = seen if isinstance(seen, int) else 0
         row = self.monitor.client(name, self.members.numbers[name])
         row.present, row.last_seen = True, now
         self.monitor.touch()
@@ -446,7 +462,7 @@ class Coordinator:
     # Rounds -----------------------------------------------------------------------------------------------------
 
     def _may_open(self, now: float) -> bool:
-        if self.finished or self._too_few(now):
+        if self.finished or self._too_few(now) or self.ahead is not None:
             return False
         return self.rules.pace == "asap" or now >= self._last_opened + self.rules.interval
 
@@ -516,9 +532,10 @@ class Coordinator:
         """What counts of the reports that came since the last round; whose are out of line is marked."""
         reports = self._belief.fit(self._reports)
         self._reports.clear()
-        odd = self._belief.odd
-        for row in self.monitor.rows():
-            row.odd = row.number in odd
+        if self._belief.odd != self._odd:
+            self._odd = self._belief.odd
+            for row in self.monitor.rows():
+                row.odd = row.number in self._odd
         return reports
 
     def _status(self, now: float) -> Literal["waiting", "running", "finished"]:

@@ -249,6 +249,7 @@ class Monitor:
             "alarms": self.alarms,
             "drift": self.drift,
             "clients": [dict(vars(row)) for row in self.rows()],
+            "step": self.step,
             "spacing": self._curve.spacing,
             "points": self._curve.points,
         }
@@ -261,7 +262,8 @@ class Monitor:
         self.alarms, self.drift = int(record.get("alarms", 0)), list(record.get("drift", ()))
         self._rows = {row["name"]: ClientRow(**{**row, "present": False}) for row in record["clients"]}
         self._curve = _Curve(record["spacing"], list(record["points"]))
-        self.step = int(self._curve.points[-1]["step"]) if self._curve.points else 0
+        last = self._curve.points[-1]["step"] if self._curve.points else 0
+        self.step = int(record.get("step", last))
         self.touch()
 
     def touch(self) -> None:

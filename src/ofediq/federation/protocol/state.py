@@ -1,4 +1,4 @@
-"""`ServerState`: the server's state on disk, one file that is replaced in one step."""
+"""`ServerState`: the server's state on disk, one file that is replaced in one step, and its history beside it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ofediq.errors import CheckpointError
+from ofediq.federation.protocol.history import columns, history_file, read_points, rows_of, save_points
 from ofediq.storage import Format, Stored, leaves
 
 log = logging.getLogger("ofediq.federation")
@@ -46,15 +47,23 @@ class ServerState:
 
         The state before it stays beside it, for a disk that damages what it has taken.
         """
+        record = dict(self.record)
+        points, rows = record.pop("points", []), record.pop("clients", [])
         meta = {
             "epoch": self.epoch,
             "step": self.step,
             "numbers": dict(self.numbers),
             "counted": list(self.counted),
-            "record": self.record,
+            "record": record,
+            "points": len(points),
+            "names": [row["name"] for row in rows],
         }
+        if meta["names"] == list(self.numbers):
+            del meta["names"]
         _keep_previous(path)
-        _STATE.write(path, self.state, identity=self.identity, meta=meta)
+        _STATE.write(path, {**self.state, "rows": columns(rows)}, identity=self.identity, meta=meta)
+        with suppress(OSError):  # curves for the page: a disk that refuses them has refused the state
+            save_points(history_file(path), points, int(record.get("spacing", 1)))
 
     @classmethod
     def read(cls, path: Path) -> ServerState | None:
@@ -74,7 +83,7 @@ class ServerState:
             log.error(
                 "server: %s; it continues from the state before it, step %s", error, stored.meta["step"]
             )
-        return cls(identity=stored.identity, state=stored.arrays, **stored.meta)
+        return _restored(path, stored)
 
     def require_same(self, identity: Mapping[str, Any]) -> None:
         """Raise `CheckpointError` unless the state belongs to `identity`."""
@@ -91,6 +100,21 @@ class ServerState:
 
     def _stored(self) -> Stored:
         return Stored("the server's checkpoint", {}, dict(self.identity), leaves(self.state))
+
+
+def _restored(path: Path, stored: Stored) -> ServerState:
+    """The state, with the points and rows that are kept apart from its record."""
+    meta, arrays = dict(stored.meta), stored.arrays
+    count, names = meta.pop("points", None), meta.pop("names", list(meta["numbers"]))
+    record = dict(meta.pop("record"))
+    if count is not None:  # else it was written by an earlier version
+        points, spacing = read_points(history_file(path), count, meta["step"])
+        rows = {
+            name.removeprefix("rows/"): array for name, array in arrays.items() if name.startswith("rows/")
+        }
+        record |= {"points": points, "spacing": spacing, "clients": rows_of(names if rows else [], rows)}
+        arrays = {name: array for name, array in arrays.items() if not name.startswith("rows/")}
+    return ServerState(identity=stored.identity, state=arrays, record=record, **meta)
 
 
 def previous(path: Path) -> Path:

@@ -4,7 +4,7 @@ Nobody connects without a certificate of the federation's authority. Its common 
 
                      reads                          writes
     client NAME      task, model, delta, welcome/NAME, whole/NAME      u/NAME, here/NAME
-    server           u/+, here/+                                       task, model, delta, welcome/+, whole/+
+    server           u/+, here/+, leader                               task, model, delta, welcome/+, whole/+, leader
 
 and for secure aggregation
 
@@ -47,6 +47,8 @@ _SERVER = (
     ("read", "u/+"),
     ("read", "here/+"),
     ("read", "s/+"),
+    ("read", "leader"),
+    ("write", "leader"),
     ("write", "task"),
     ("write", "model"),
     ("write", "welcome/+"),
@@ -105,6 +107,8 @@ class BrokerSettings:
         topic read greenhouse/u/+
         topic read greenhouse/here/+
         topic read greenhouse/s/+
+        topic read greenhouse/leader
+        topic write greenhouse/leader
         topic write greenhouse/task
         topic write greenhouse/model
         topic write greenhouse/welcome/+
