@@ -26,7 +26,7 @@ class SupersededError(BrokerError):
     """Another server leads this federation, or should."""
 
 
-class Leader:
+class Leadership:
     """The claim of one server.
 
     Args:

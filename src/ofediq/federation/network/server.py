@@ -15,7 +15,7 @@ from ofediq.errors import CheckpointError
 from ofediq.federation import clock
 from ofediq.federation.model_file import FILE, save_model
 from ofediq.federation.network.broker import Broker, BrokerError
-from ofediq.federation.network.leader import Leader
+from ofediq.federation.network.leader import Leadership
 from ofediq.federation.network.link import Link, LinkDown, connect
 from ofediq.federation.network.session import Backoff
 from ofediq.federation.protocol.coordinator import Action, Coordinator, Save
@@ -60,7 +60,7 @@ class Server:
         new: bool = False,
     ) -> None:
         self.coordinator, self.broker, self.patience = coordinator, broker, patience
-        self.monitor, self.leader = coordinator.monitor, Leader(coordinator, new=new)
+        self.monitor, self.leader = coordinator.monitor, Leadership(coordinator, new=new)
         self.path = None if folder is None else folder / STATE_FILE
         self._model_at = -float("inf")
         self.on_round, self.operator = on_round, operator
