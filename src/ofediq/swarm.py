@@ -93,8 +93,8 @@ class Swarm:
         )
 
     def _open(self) -> None:
-        end = self.step + self.method.period
-        address = Address(self.seed, end, np.arange(self.clients))
+        self._end = self.step + self.method.window(self.step)
+        address = Address(self.seed, self._end, np.arange(self.clients))
         self._down = self._state.down._replace(address=address)
         self._window = rounds.open_window(self.method, self._down, self._memory, self.clients)
 
@@ -139,7 +139,7 @@ class Swarm:
                 losses,
             )
             self.step += 1
-            if self.step % self.method.period == 0:
+            if self.step == self._end:
                 self._close()
         return errors
 

@@ -45,11 +45,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 )
 def test_the_formula_agrees_with_the_kernels_count_within_two_percent(text: str, broker: Broker) -> None:
     method = methods.make(text, step_size=0.1)
-    stream = partition(load("digits"), clients=CLIENTS, steps=STEPS // method.period * method.period, seed=3)
+    ends = method.ends(STEPS)
+    stream = partition(load("digits"), clients=CLIENTS, steps=int(ends[-1]), seed=3)
     names = client_names(CLIENTS)
-    rules = Rules(
-        roster=names, open=False, min_clients=CLIENTS, rounds=stream.steps // method.period, deadline=30.0
-    )
+    rules = Rules(roster=names, open=False, min_clients=CLIENTS, rounds=len(ends), deadline=30.0)
     name = f"bytes-{text.partition('(')[0]}"
     server = coordinate(name, method, SPEC, rules, seed=5)
     first = len(ModelMessage(1, 1, CLIENTS, server.keeper.state.down).encode())

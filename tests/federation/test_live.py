@@ -70,7 +70,7 @@ def coordinator(name: str, method: Method, clients: int = CLIENTS, steps: int = 
         roster=client_names(clients),
         open=False,
         min_clients=clients,
-        rounds=steps // method.period,
+        rounds=len(method.ends(steps)),
         **{"clip": None, "deadline": 30.0, **rules},
     )
     return coordinate(name, method, SPEC, chosen, seed=5)

@@ -11,8 +11,9 @@ from ofediq import methods, models
 from ofediq.errors import InputError, WireError
 from ofediq.methods.connection import fedogd_bytes
 from ofediq.methods.metered import metered
-from ofediq.methods.paced_rule import paced
 from ofediq.methods.server import Totals
+from ofediq.methods.timed_rule import timed
+from ofediq.methods.windows import Growing
 from ofediq.simulation import reference, simulate
 from ofediq.streams import load, partition
 
@@ -44,14 +45,17 @@ def test_nothing_to_tell_costs_nothing() -> None:
     np.testing.assert_array_equal(piece.decode(encoded, adds, model, 50, 0, 1), model)
 
 
-def test_rounding_has_no_bias() -> None:
-    piece, move = metered(60.0), np.array([0.5, -1.0, 0.25, 0.0], np.float32).repeat(10)
-    copies = [
-        piece.send(move, np.zeros(40, np.float32), np.uint32(seed), np.int32(1), np.int32(1))[0]
-        for seed in range(600)
-    ]
-    deviation = np.std(copies, axis=0) / np.sqrt(600)
-    assert (abs(np.mean(copies, axis=0) - move) <= 5 * deviation + 1e-6).all()
+def test_what_is_rounded_away_comes_later() -> None:
+    piece, move = metered(160.0, keeps=1.0), np.array([0.5, -1.0, 0.25, 0.0], np.float32).repeat(10)
+    params, copy = move, np.zeros(40, np.float32)
+    left = [float(np.linalg.norm(params - copy))]
+    for step in range(1, 40):
+        copy, _ = piece.send(params, copy, np.uint32(0), np.int32(step), np.int32(step))
+        params = piece.resume(params, copy)
+        left.append(float(np.linalg.norm(params - copy)))
+    assert left[-1] < 0.1 * left[0]
+    half = metered(160.0, keeps=0.5)
+    np.testing.assert_allclose(half.resume(move, copy), (move + copy) / 2, atol=1e-6)
 
 
 @pytest.mark.parametrize("payload", [b"\1", b"\xff\xff\1", b"\0"])
@@ -62,25 +66,36 @@ def test_a_grid_that_is_none_is_refused(payload: bytes) -> None:
         metered(9.0).decode(Encoded(payload), True, np.zeros(3, np.float32), 3, 0, 1)
 
 
-def test_moves_come_ever_more_seldom_and_take_all_along() -> None:
-    rounds, share = 400, 0.25
-    rule = paced(methods.descend(1.0), share, rounds)
-    params, total, at = np.zeros(1, np.float32), 0.0, []
+@settings(deadline=None, max_examples=60)
+@given(some.floats(1, 300), some.integers(1, 3000), some.integers(1, 4000))
+def test_windows_grow_and_everyone_counts_them_alike(longest: float, steps: int, until: int) -> None:
+    windows = Growing(longest, steps)
+    ends = windows.ends(until)
+    lengths = np.diff(ends, prepend=0)
+    assert (np.diff(lengths) >= 0).all()
+    assert (lengths <= longest).all()
+    np.testing.assert_array_equal(windows.length(ends - lengths), lengths)
+    np.testing.assert_array_equal(windows.length_to(ends), lengths)
+    np.testing.assert_array_equal(windows.number_to(ends), np.arange(1, len(ends) + 1))
+    assert until - (ends[-1] if len(ends) else 0) < windows.length(np.int32(ends[-1] if len(ends) else 0))
+
+
+def test_windows_that_grow_end_near_the_squares() -> None:
+    ends = Growing(20.0, 1000).ends(1000)  # N = 2 T / longest = 100
+    count = np.arange(1, len(ends) + 1)
+    assert abs(np.log(len(ends) / 100)) < 0.35  # lengths are rounded down to a few
+    assert np.corrcoef(np.sqrt(ends), count)[0, 1] > 0.99
+
+
+def test_adam_moves_farther_after_a_longer_window() -> None:
+    rule, params = timed(methods.adam(0.1), power=0.5), np.zeros(2, np.float32)
     state = rule.begin(params, 1, 1)
-    for step in range(1, rounds + 1):
-        update = {"update": np.full(1, step, np.float32)}
-        moved, state = rule.close(
-            params, Totals(update, np.int32(1), np.float32(0), 1, np.int32(step)), 1, state
-        )
-        total += step
-        if (moved != params).any():
-            assert moved[0] == -total  # w - eta/K sum of everything so far
-            at.append(step)
-        params = moved
-    gaps = np.diff([0, *at])
-    assert at[:3] == [1, 2, 3]
-    assert abs(len(at) - share * rounds) <= 0.15 * share * rounds
-    assert (np.diff(gaps[3:]) >= 0).all()
+    moves = {}
+    for length in (1, 4):
+        total = {"update": np.array([3.0, -2.0], np.float32) * length}
+        totals = Totals(total, np.int32(1), np.float32(0), 1, np.int32(length))
+        moves[length], _ = rule.close(params, totals, length, state)
+    np.testing.assert_allclose(moves[4], 2 * moves[1], rtol=1e-5)
 
 
 @pytest.mark.parametrize(("preset", "budget"), [("paper", 1.0), ("authors", 0.1), ("paper", 0.03)])

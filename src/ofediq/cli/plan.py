@@ -171,13 +171,13 @@ def _show_contract(found: dict[str, Any], as_json: bool, source: str = "") -> No
         return
     down = f"{found['bytes_down']:,.1f}"
     if "bits_per_move" in found:
-        down += f", a move of {found['bits_per_move'] / 8:,.0f} bytes in {found['moves_per_round']:.0%} of the rounds"
+        down += f", a move of {found['bits_per_move'] / 8:,.0f} bytes at a time"
     up = f"{found['bytes_up']:,.1f}" + (f", spread {found['spread']:.1f}" if "spread" in found else "")
     facts = {
         "bytes": f"{found['bytes_per_step']:,.1f} per client and step, {found['budget']:.3%} of FedOGD's",
         "up": up,
         "down": down,
-        "period L": f"{found['period']} up, {found['period_down']:.3g} down",
+        "period L": f"{found['period']:.3g}",
     }
     command = f'ofediq run{source} --methods "fedogd,{found["method"]}"'
     pilot: list[Any] = []

@@ -173,7 +173,7 @@ async def _up(
         interval=interval or 1.0,
         deadline=max(interval, 10.0),
         start_clients=stream.clients,
-        rounds=max(1, stream.steps // method.period),
+        rounds=max(1, len(method.ends(stream.steps))),
         roster=names_of(stream),
         open=False,
     )
@@ -191,7 +191,7 @@ async def _up(
             configs = record(stream, folder / "clients", name, where)
 
             def advanced() -> None:
-                reporter.advanced(coordinator.step // method.period)
+                reporter.advanced(int(method.number_to(coordinator.step)))
 
             server = Server(coordinator, where, folder, 60.0, advanced)
             reporter.started("rounds", rules.rounds or 0)

@@ -33,6 +33,8 @@ def header(task: Task) -> str:
     >>> [line for line in text.splitlines() if "_DIM" in line]
     ['#define OFEDIQ_DIM 650']
     """
+    if task.method.windows is not None:
+        raise InputError("`task` must have windows of one length for this client, got windows that grow")
     settings: Settings = {
         "PROTOCOL": PROTOCOL,
         "TASK": f"0x{zlib.crc32(task.encode()):08X}u",

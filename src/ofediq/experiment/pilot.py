@@ -37,7 +37,7 @@ def contract(method: Method, text: str, allowed: float, dim: int, clients: int) 
     >>> made = at_budget("ofedduplex", 0.01, 34826, 1000)
     >>> found = contract(made, "ofedduplex", 0.01 * fedogd_bytes(34826), 34826, 1000)
     >>> found["period"], found["bytes_down"] > found["bytes_up"] > 0
-    (1, True)
+    (1.0, True)
     """
     full = fedogd_bytes(dim)
     up = expected_bytes(method, "uplink", dim, clients)
@@ -50,13 +50,10 @@ def contract(method: Method, text: str, allowed: float, dim: int, clients: int) 
         "bytes_down": expected_bytes(method, "total", dim, clients) - up,
         "dim": dim,
         "clients": clients,
-        "period": method.period,
-        "period_down": float(method.period),
+        "period": method.mean_window,
     }
-    sent = method.broadcast
-    if isinstance(sent, Metered):
-        found |= {"moves_per_round": sent.share, "bits_per_move": sent.bits / sent.share}
-        found["period_down"] = method.period / sent.share
+    if isinstance(method.broadcast, Metered):
+        found["bits_per_move"] = method.broadcast.bits
     spread = method.participation.proportional
     return found if spread is None else found | {"spread": spread[0]}
 

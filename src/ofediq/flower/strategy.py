@@ -77,7 +77,7 @@ class MethodStrategy(FedAvg):
         if isinstance(method, str):
             method = at_budget(method, budget, layout.dim, self.clients, step_size, steps=num_rounds)
         whole = "must have a period of 1: a round of the app is a step"
-        require(method.period == 1, "method", whole, method.period)
+        require(not method.long_windows, "method", whole, method.period)
         require(not method.client.personal, "method", "must not predict with models of its own", method.name)
         self.method = method
         self._task = Task.of(method, layout, self.seed)  # type: ignore[arg-type]  # it has a dim

@@ -64,14 +64,14 @@ def expected_bytes(method: Method, counted: Counted, dim: int, clients: int) -> 
         bits = sum(
             method.compressor(name).usual_bits(size) for name, size in method.client.sends(dim).items()
         )
-        up = rate * (bits / 8 + link.update_bytes(method, dim)) / method.period
+        up = rate * (bits / 8 + link.update_bytes(method, dim)) / method.mean_window
     else:  # steered: it pays for frames itself
         up = steered / 8 / clients
     if counted != "total":
         return up
     beside = 4.0 * (len(method.server.scalars) + dim * len(method.server.vectors))
     payload = method.broadcast.usual_bits(dim) / 8
-    return up + (link.broadcast_bytes(method) + beside + payload) / method.period
+    return up + (link.broadcast_bytes(method) + beside + payload) / method.mean_window
 
 
 def _up_of_fedogd(dim: int) -> float:

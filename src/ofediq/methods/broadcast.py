@@ -28,8 +28,8 @@ class Broadcast(abc.ABC):
 
     exact: bool = False
     """Whether the copy always equals the model."""
-    adopts: bool = False
-    """Whether the server goes on from the copy: what was rounded away is gone."""
+    keeps: float = 1.0
+    """How much of what the copy lacks the server remembers: with 0 it goes on from the copy."""
 
     def check(self, dim: int) -> None:  # noqa: B027  # most work for every size
         """Raise `InputError` unless this works for models of `dim` parameters."""
@@ -37,6 +37,12 @@ class Broadcast(abc.ABC):
     def usual_bits(self, dim: int) -> float:
         """About the bits of a message's payload."""
         return 32.0 * dim
+
+    def resume(self, params: Array, copy: Array) -> Array:
+        """Where the server goes on from, after a broadcast."""
+        if self.keeps in (0, 1):
+            return params if self.keeps else copy
+        return copy + np.float32(self.keeps) * (params - copy)
 
     @abc.abstractmethod
     def send(

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+import numpy as np
+import numpy.typing as npt
+
+from ofediq.arrays import Array
 from ofediq.errors import InputError, require_choice, require_integer
 from ofediq.methods.broadcast import Broadcast, Whole
 from ofediq.methods.client import ClientRule
@@ -14,6 +18,7 @@ from ofediq.methods.compress import Compressor, Identity
 from ofediq.methods.participation import Participation
 from ofediq.methods.pieces import describe
 from ofediq.methods.server import ServerRule
+from ofediq.methods.windows import Growing
 
 Topology = Literal["federated", "central", "separate", "samples"]
 """Who learns: clients with a server; one learner that sees every sample; each client alone; a server from samples."""
@@ -39,6 +44,7 @@ class Method:
         broadcast: how the model is sent back; the clients predict and take gradients at what they decode.
         combine: how messages become one vector.
         beside: compressors of what clients send beside the update, by name; the others are sent as they are.
+        windows: windows that grow, instead of `period` steps each.
     """
 
     name: str
@@ -51,6 +57,7 @@ class Method:
     broadcast: Broadcast = field(default_factory=Whole)
     combine: Combine = field(default_factory=Sum)
     beside: tuple[tuple[str, Compressor], ...] = ()
+    windows: Growing | None = None
 
     def __post_init__(self) -> None:
         require_integer("period", self.period, 1)
@@ -74,6 +81,24 @@ class Method:
         """What the vector called `name` is sent with."""
         return self.compress if name == "update" else dict(self.beside).get(name, Identity())
 
+    def window(self, step: int) -> int:
+        """Steps of the window that begins after `step`."""
+        return self.period if self.windows is None else int(self.windows.length(np.int32(step)))
+
+    def window_to(self, end: Array) -> Array:
+        """Steps of the window that ends with the step `end`."""
+        return self.period if self.windows is None else self.windows.length_to(_array(end))
+
+    def number_to(self, end: Array) -> Array:
+        """How many windows there are up to the one that ends with the step `end`."""
+        return end // self.period if self.windows is None else self.windows.number_to(_array(end))
+
+    def ends(self, steps: int) -> npt.NDArray[np.int32]:
+        """The last steps of all windows within `steps`."""
+        if self.windows is not None:
+            return self.windows.ends(steps)
+        return np.arange(self.period, steps + 1, self.period, dtype=np.int32)
+
     @property
     def sums_gradients(self) -> bool:
         """Whether the server's sum is the plain sum of all gradients at the common model.
@@ -82,18 +107,36 @@ class Method:
         """
         client = self.client
         plain = client.plain and client.idle
-        still = self.period == 1 or not client.moves
+        still = not self.long_windows or not client.moves
         sums = self.combine.adds and isinstance(self.compress, Identity)
         return plain and still and sums and self.participation.everyone
+
+    @property
+    def mean_window(self) -> float:
+        """Steps of a window on average."""
+        if self.windows is None:
+            return float(self.period)
+        return self.windows.steps / max(1, len(self.windows.ends(self.windows.steps)))
+
+    @property
+    def long_windows(self) -> bool:
+        """Whether there are windows of more than one step."""
+        return self.period > 1 or self.windows is not None
 
     def describe(self) -> dict[str, Any]:
         """What identifies this method in a run's configuration, JSON-ready."""
         shown: dict[str, Any] = {"name": self.name, "period": self.period, "topology": self.topology}
         for piece in ("client", "participation", "compress", "server", "broadcast", "combine"):
             shown[piece] = describe(getattr(self, piece))
+        if self.windows is not None:
+            shown["windows"] = describe(self.windows)
         if self.beside:
             shown["beside"] = {name: describe(piece) for name, piece in self.beside}
         return shown
+
+
+def _array(step: Array) -> Array:
+    return np.int32(step) if isinstance(step, int) else step
 
 
 def pieces_of(method: Method) -> Mapping[str, Any]:

@@ -99,7 +99,7 @@ class Connection:
         if method.topology in ("central", "separate"):
             return wire / 8
         ends = np.zeros(len(senders))
-        ends[method.period - 1 :: method.period] = 1
+        ends[method.ends(len(senders)) - 1] = 1
         mean = wire / np.maximum(senders, 1) / 8
         each = self.update_bytes(method, dim) + mean + _longer(mean + self.update_bytes(method, dim))
         up = senders * each

@@ -9,72 +9,79 @@ import numpy as np
 from ofediq.arrays import Array, float32, namespace
 from ofediq.codec import Encoded
 from ofediq.codec import Grid as GridScheme
-from ofediq.errors import WireError, require, require_integer, require_positive
+from ofediq.errors import WireError, require, require_positive
 from ofediq.methods.broadcast import SERVER, Broadcast
 from ofediq.methods.compress import Vector, identity
-from ofediq.methods.paced_rule import move_rounds
 from ofediq.methods.pieces import piece
+from ofediq.methods.windows import Growing
 from ofediq.randomness import Address
 
 _PARTS = 32  # steps of the grid between a power of two and the next
 _HEAD = 2  # bytes that say the step
+_CHANCE = 0.3  # of a step of the grid, in which chance decides about the neighbour
 _STEPS = np.exp2(np.arange(-40 * _PARTS, 40 * _PARTS + 1) / _PARTS).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class _Nearly(GridScheme):
+    """Rounds to the nearest point of the grid, but for a little chance where two are about as near."""
+
+    def draws(self, address: Address, dim: int) -> Array:
+        """Numbers near 1/2."""
+        drawn: Array = np.float32(0.5) + np.float32(_CHANCE) * (super().draws(address, dim) - np.float32(0.5))
+        return drawn
+
+
+_GRID = _Nearly()
 
 
 @piece
 @dataclass(frozen=True)
 class Metered(Broadcast):
-    """v <- v + z round_at_random((w - v) / z), with the finest grid whose message is within the bits that are due.
+    """v <- v + z round((w - v) / z), with the finest grid whose message is within the bits that are due.
 
     The server knows what a message costs before it sends it, so nothing needs to be steered: z is one of the numbers
-    2^(k/32), and two bytes say which. It then goes on from what the clients have, w <- v: rounding is one more noise
-    in the gradients' own loop, which corrects it, where error feedback would let w run ahead of the clients whose
-    gradients move it, and Adam overshoot. Measured, this loses a fifth of what error feedback loses at the same bits.
-    A model that did not move costs nothing. The message of the t-th round of T gets
+    2^(k/32), and two bytes say which. It then goes on from  v + keeps (w - v):  what the clients lack fades. All of
+    it (error feedback) would let w run ahead of the clients whose gradients move it, and Adam overshoot; none of it
+    needs rounding without bias, whose noise at a fifth of a bit per parameter is twenty times the move. Rounding is
+    to the nearest, with a little chance: Adam's first moves are all equally long, and some must go first.
+    A model that did not move costs nothing. Where windows grow, the message at step t of T gets
 
         in proportion to (t / T)^(-lean / 2) bits,
 
     more in the beginning, when moves are large. If 32 D bits are due, the whole model is sent.
 
     Attributes:
-        bits: mean bits per round.
-        share: messages per round, at the times of a `Paced` rule.
-        rounds: T; None for a run without end, in which all messages are alike.
+        bits: mean bits per message.
+        windows: when the messages go out; None for a run without end, in which all are alike.
         lean: how much the bits lean towards early messages, in [0, 1).
+        keeps: how much of what the clients lack is remembered, in [0, 1].
     """
 
     bits: float
-    share: float = 1.0
-    rounds: int | None = None
-    lean: float = 0.6
-    adopts = True
+    windows: Growing | None = None
+    lean: float = 0.8
+    keeps: float = 0.3
 
     def __post_init__(self) -> None:
         require_positive("bits", self.bits)
-        require(0 < self.share <= 1, "share", "must lie in (0, 1]", self.share)
         require(0 <= self.lean < 1, "lean", "must lie in [0, 1)", self.lean)
-        if self.rounds is not None:
-            require_integer("rounds", self.rounds, 1)
+        require(0 <= self.keeps <= 1, "keeps", "must lie in [0, 1]", self.keeps)
 
     def usual_bits(self, dim: int) -> float:
         """The mean."""
         return self.bits
 
-    def due(self, number: Array) -> Array:
-        """Bits of the message that ends round `number`."""
-        number = float32(number)
-        xp = namespace(number)
-        if self.rounds is None:
-            return xp.full_like(number, self.bits / self.share)
-        part = xp.maximum(number / np.float32(self.rounds), np.float32(1e-9))
-        return np.float32(self._last) * xp.minimum(part, np.float32(1)) ** np.float32(-self.lean / 2)
-
-    @property
-    def _last(self) -> float:
-        """Bits of the last message, so that all together have their mean."""
-        assert self.rounds is not None
-        weights = (move_rounds(self.share, self.rounds) / self.rounds) ** (-self.lean / 2)
-        return float(self.bits * self.rounds / weights.sum())
+    def due(self, step: Array) -> Array:
+        """Bits of the message at `step`."""
+        xp, step = namespace(float32(step)), float32(step)
+        if self.windows is None:
+            return xp.full_like(step, self.bits)
+        last, fall = self.windows.steps, np.float32(-self.lean / 2)
+        ends = self.windows.ends(last)
+        mean = float(((ends / last) ** fall).mean()) if ends.size else 1.0
+        part = xp.clip(step / np.float32(last), np.float32(1e-9), np.float32(1))
+        return np.float32(self.bits / mean) * part**fall
 
     def send(
         self, params: Array, copy: Array, seed: Array, step: Array, number: Array
@@ -82,10 +89,10 @@ class Metered(Broadcast):
         """The copy moved by what the clients decode; the whole model if that is due."""
         xp = namespace(params)
         address = Address(seed, step, xp.full(1, SERVER, dtype=np.uint32))
-        due, full = self.due(number), np.float32(32 * params.shape[-1])
+        due, full = self.due(step), np.float32(32 * params.shape[-1])
         move = params - copy
         index = self._index(move, address, due)
-        sent, bits = GridScheme().apply(move[None], address, xp.asarray(_STEPS)[index])
+        sent, bits = _GRID.apply(move[None], address, xp.asarray(_STEPS)[index])
         bits = xp.where(bits[0] > 0, bits[0] + np.float32(8 * _HEAD), np.float32(0))
         whole = (due >= full) & (bits > 0)
         return xp.where(whole, params, copy + sent[0]), xp.where(whole, full, bits)
@@ -93,13 +100,13 @@ class Metered(Broadcast):
     def encode(self, params: Vector, copy: Vector, seed: int, step: int, number: int) -> tuple[Encoded, bool]:
         """Nothing, the number of the grid and the move on it, or a raw message."""
         address = Address(seed, step, SERVER)
-        move, due = params - copy, self.due(np.float32(number))
+        move, due = params - copy, self.due(np.float32(step))
         if not move.any():
             return Encoded(b""), True
         if due >= np.float32(32 * params.size):
             return identity().encode(params, address), False
         index = int(self._index(move, address._replace(client=np.full(1, SERVER, np.uint32)), due))
-        encoded = GridScheme().encode(move, address, float(_STEPS[index]))
+        encoded = _GRID.encode(move, address, float(_STEPS[index]))
         if not encoded.payload:
             return encoded, True
         return Encoded(int(index).to_bytes(_HEAD, "little") + encoded.payload, encoded.tail), True
@@ -119,7 +126,7 @@ class Metered(Broadcast):
         if len(encoded.payload) <= _HEAD or index >= len(_STEPS):
             raise WireError("broadcast: no such grid")
         rest = Encoded(encoded.payload[_HEAD:], encoded.tail)
-        return copy + GridScheme().decode(rest, dim, address, float(_STEPS[index]))
+        return copy + _GRID.decode(rest, dim, address, float(_STEPS[index]))
 
     def _index(self, move: Array, address: Address, due: Array) -> Array:
         """The finest grid whose message is within `due`, by bisection: coarser grids cost less."""
@@ -128,18 +135,18 @@ class Metered(Broadcast):
         allowed = due - np.float32(8 * _HEAD)
         for _ in range(len(_STEPS).bit_length()):
             middle = (low + high) // 2
-            _, bits = GridScheme().apply(move[None], address, table[middle])
+            _, bits = _GRID.apply(move[None], address, table[middle])
             fits = bits[0] <= allowed
             low, high = xp.where(fits, low, xp.minimum(middle + 1, high)), xp.where(fits, middle, high)
         return high
 
 
-def metered(bits: float, share: float = 1.0, rounds: int | None = None, lean: float = 0.6) -> Metered:
-    """Broadcast moves, `share` times per round, in `bits` bits per round on average.
+def metered(bits: float, windows: Growing | None = None, lean: float = 0.8, keeps: float = 0.3) -> Metered:
+    """Broadcast moves in `bits` bits on average.
 
     >>> piece, model = metered(16.0 + 64.0), np.linspace(-1, 1, 100).astype(np.float32)
     >>> copy, bits = piece.send(model, np.zeros(100, np.float32), seed=0, step=1, number=1)
     >>> 0 < float(bits) <= 80, bool(np.corrcoef(model, copy)[0, 1] > 0)
     (True, True)
     """
-    return Metered(bits, share, rounds, lean)
+    return Metered(bits, windows, lean, keeps)

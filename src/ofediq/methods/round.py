@@ -52,7 +52,7 @@ class Decision(NamedTuple):
 def first_state(method: Method, params: Array, clients: int) -> RoundState:
     """Before the first window of `clients` clients, who know the first model."""
     params = method.server.start(params)
-    state = method.server.begin(params, clients, method.period)
+    state = method.server.begin(params, clients, method.window(0))
     vectors, scalars = method.server.say(params, state)
     return RoundState(params, state, Down(params, vectors, scalars))
 
@@ -78,7 +78,7 @@ def open_window(method: Method, down: Down, memory: Any, clients: int) -> Window
     """`clients` clients at the start of a window; leaves of `memory` are [clients, ...]."""
     xp = namespace(down.model)
     own = method.client.start(down, memory)
-    if method.client.moves and method.period > 1 and own.ndim == 1:
+    if method.client.moves and method.long_windows and own.ndim == 1:
         own = xp.tile(own, (clients, 1))
     gradients = xp.zeros((clients, down.model.shape[-1]), np.float32)
     return Window(own, gradients, xp.zeros(clients, np.float32), method.client.notes(down, memory))
@@ -194,13 +194,12 @@ def settle(method: Method, memory: Any, window: Window, outcome: Outcome, down: 
 
 def server_round(method: Method, state: RoundState, totals: Totals, seed: Array) -> tuple[RoundState, Array]:
     """The federation after a round, and the bits of the broadcast that ends it."""
-    before = state.down.model if method.broadcast.adopts else state.params
+    before = method.broadcast.resume(state.params, state.down.model)
     known = totals._replace(seed=seed)
-    params, server = method.server.close(before, known, method.period, state.server)
+    params, server = method.server.close(before, known, method.window_to(totals.step), state.server)
     vectors, scalars = method.server.say(params, server)
-    copy, bits = method.broadcast.send(
-        params, state.down.model, seed, totals.step, totals.step // method.period
-    )
+    number = method.number_to(totals.step)
+    copy, bits = method.broadcast.send(params, state.down.model, seed, totals.step, number)
     return RoundState(params, server, Down(copy, vectors, scalars)), bits + beside_bits(vectors, scalars)
 
 

@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, float32, namespace
 from ofediq.errors import require, require_integer, require_positive
 from ofediq.methods.compress import Compressor
 from ofediq.methods.loudness import UNKNOWN, best_spread, length, message_bits, pack, reach_for, unpack
 from ofediq.methods.pieces import piece
+from ofediq.methods.windows import Growing
 
 _WINDOW = 1000  # steps over which an endless run makes up for what it did not spend
 _GAIN = 0.7  # of the whole correction in one step: what arrives is random
@@ -70,6 +71,7 @@ class Budget:
         spread: norm of a sampled update in grid steps, as in `NormProportional`.
         extra_bits: what a message costs beside its payload; counted against the budget.
         message: the compressor, if it is not the grid: one whose messages have about the same size each.
+        windows: of what lengths, where they grow.
     """
 
     bits_per_step: float
@@ -78,6 +80,7 @@ class Budget:
     spread: float = best_spread()
     extra_bits: float = 0.0
     message: Compressor | None = None
+    windows: Growing | None = None
 
     def __post_init__(self) -> None:
         require_positive("bits_per_step", self.bits_per_step)
@@ -117,7 +120,7 @@ class Budget:
         senders: Array,
         clients: Array,
         step: Array,
-        period: int = 1,
+        period: Array = 1,
     ) -> Signal:
         """After the round at `step` (from 1).
 
@@ -131,18 +134,19 @@ class Budget:
             period: L.
         """
         xp = namespace(total)
-        bits, senders, clients, step = (
-            xp.asarray(one, dtype=np.float32) for one in (bits, senders, clients, step)
+        coming = period if self.windows is None else self.windows.length(step)
+        bits, senders, clients, step, period, coming = (
+            xp.asarray(one, dtype=np.float32) for one in (bits, senders, clients, step, period, coming)
         )
         bits, clients = bits + np.float32(self.extra_bits) * senders, xp.maximum(clients, np.float32(1))
         came = _Arrived(bits, senders, clients, length(total), total.shape[-1])
         unknown = signal.step <= np.float32(UNKNOWN)
         density = xp.where(unknown & (senders > 0), self._density(signal, came), signal.density)
         got = self._loudness(bits / clients, came.dim, density)
-        usual, recent = _sizes(signal, got * signal.step, step / np.float32(period), unknown)
-        ahead = signal.ahead + bits / np.float32(self.bits_per_step) - np.float32(period)
+        usual, recent = _sizes(signal, got * signal.step, step / period, unknown)
+        ahead = signal.ahead + bits / np.float32(self.bits_per_step) - period
         ahead = xp.maximum(ahead, -self._most_credit(step))
-        wanted = self._plan(ahead, recent / usual, step, period)
+        wanted = self._plan(ahead, recent / usual, step, coming)
 
         aim = self._loudness(wanted / clients, came.dim, density)
         expected = self._loudness(signal.wanted / clients, came.dim, density)
@@ -165,14 +169,14 @@ class Budget:
 
     # What is due ------------------------------------------------------------------------------------------------
 
-    def _nominal(self, step: Array, period: int, lean: Array) -> tuple[Array, Array]:
+    def _nominal(self, step: Array, period: Array, lean: Array) -> tuple[Array, Array]:
         """What the round after `step` gets of an even run's rest, in mean steps, and its share w of that rest.
 
         w = ((t+L)^(1-a) - t^(1-a)) / (T^(1-a) - t^(1-a)), and L steps' worth where no end is in sight.
         """
-        xp, window = namespace(step), np.float32(period)
+        xp, window = namespace(step), float32(period)
         if self.steps is None:
-            return xp.full_like(step, period), xp.full_like(step, period / _WINDOW)
+            return xp.full_like(step, window), xp.full_like(step, window / _WINDOW)
         rest = xp.maximum(np.float32(self.steps) - step, window)
         power = 1 - lean
         # With x = t/T and y = L/T: (x + y)^b - x^b, exact also where y is far below x.
@@ -184,7 +188,7 @@ class Budget:
         inside = step < np.float32(self.steps)
         return xp.where(inside, rest * share, window), xp.where(inside, share, np.float32(1 / _PATIENCE))
 
-    def _plan(self, ahead: Array, slowing: Array, step: Array, period: int) -> Array:
+    def _plan(self, ahead: Array, slowing: Array, step: Array, period: Array) -> Array:
         """The bits that the next round should spend; `slowing` is how recent updates compare with the usual ones."""
         xp = namespace(ahead)
         # Sizes like t^-a have the mean t^-a / (1 - a), and over the last third t^-a 3 / (3 - a). What is learnt early
@@ -266,6 +270,7 @@ def budget(
     *,
     spread: float | None = None,
     extra_bits: float = 0.0,
+    windows: Growing | None = None,
 ) -> Budget:
     """Steer towards `bits_per_step` uplink bits on average over `steps` steps, or for ever; see `Budget`.
 
@@ -277,7 +282,7 @@ def budget(
     True
     """
     chosen = best_spread(extra_bits) if spread is None else spread
-    return Budget(bits_per_step, steps, front, chosen, extra_bits)
+    return Budget(bits_per_step, steps, front, chosen, extra_bits, windows=windows)
 
 
 def _sizes(signal: Signal, size: Array, rounds: Array, unknown: Array) -> tuple[Array, Array]:

@@ -73,6 +73,15 @@ def scan_block(setting: Setting, carry: Carry, feed: Feed, block: Block) -> tupl
     return jax.lax.scan(window, carry, block)
 
 
+@partial(jax.jit, static_argnames="setting", donate_argnames="memory")
+def compiled_sums(setting: Setting, down: Any, memory: Any, feed: Feed, slot: Slot) -> tuple[Sums, Any]:
+    """The sums of one window in a compiled program of their own."""
+    found: tuple[Sums, Any] = over_clients(partial(window_sums, setting), setting.mesh)(
+        down, memory, feed, slot
+    )
+    return found
+
+
 def loop_block(sums_of: WindowSums) -> Runner:
     """A runner whose sums come from `sums_of`, in NumPy."""
 

@@ -27,7 +27,15 @@ from ofediq.models import LayeredModel, Model
 from ofediq.models.layers import spelled
 from ofediq.simulation import checkpoint as saved
 from ofediq.simulation.baselines import REFERENCES, first_learnt
-from ofediq.simulation.blocks import Block, Records, Runner, first_carry, loop_block, scan_block
+from ofediq.simulation.blocks import (
+    Block,
+    Records,
+    Runner,
+    compiled_sums,
+    first_carry,
+    loop_block,
+    scan_block,
+)
 from ofediq.simulation.interrupt import deferred_interrupt
 from ofediq.simulation.mesh import over_processes, own_share, place, shares
 from ofediq.simulation.native import descends, native_model, native_sums
@@ -170,15 +178,16 @@ class _Run:
 
     def advance(self) -> None:
         """Run one block."""
-        windows = self._block_windows()
-        block = self._block(self.done // self.method.period, windows)
+        length = self.method.window(self.done)
+        windows = self._block_windows(length)
+        block = self._block(self.done, windows, length)
         self.carry, records = self.run_block(self.setting, self.carry, self.feed, block)
         self.blocks.append(jax.tree.map(np.asarray, records))
-        self.done = min(self.done + windows * self.method.period, self.stream.steps)
+        self.done = min(self.done + windows * length, self.stream.steps)
 
     def records(self) -> Records:
         """Everything recorded so far."""
-        return Records(*(np.concatenate(field) for field in zip(*self.blocks, strict=True)))  # type: ignore[arg-type]  # NumPy for JAX
+        return Records(*(np.concatenate([*map(np.ravel, field)]) for field in zip(*self.blocks, strict=True)))  # type: ignore[arg-type]  # NumPy for JAX
 
     def restore(self, carry: Any, records: Records, done: int) -> None:
         """Continue from a checkpoint."""
@@ -202,13 +211,13 @@ class _Run:
 
     def result(self, started: float) -> Result:
         """The steps done so far as a `Result`."""
-        steps, period, dim = self.done, self.method.period, self.model.dim
+        steps, dim = self.done, self.model.dim
         records = self.records()
         present = self.stream.present[:steps].sum(1).astype(np.float64)
-        windows = records.senders.shape[0]
-        senders, wire, downlink = np.zeros((3, windows * period))
-        ends = slice(period - 1, None, period)
-        senders[ends], wire[ends], downlink[ends] = records.senders, records.wire, records.downlink
+        ends = self.method.ends(steps)
+        senders, wire, downlink = np.zeros((3, steps))
+        for curve, found in zip((senders, wire, downlink), records[2:], strict=True):
+            curve[ends - 1] = found[: len(ends)]
         formula = wire
         if self.method.topology == "federated":
             each = formula_bits(self.method, dim)
@@ -218,34 +227,38 @@ class _Run:
             model=self.model,
             stream=self.stream if steps == self.stream.steps else self.stream.head(steps),
             seed=self.seed,
-            loss=np.asarray(records.loss, np.float64).reshape(-1)[:steps],
-            error=np.asarray(records.error, np.float64).reshape(-1)[:steps],
+            loss=np.asarray(records.loss, np.float64)[:steps],
+            error=np.asarray(records.error, np.float64)[:steps],
             present=present,
-            senders=senders[:steps],
-            bits_formula=formula[:steps],
-            bits_wire=wire[:steps],
-            bits_downlink=downlink[:steps],
+            senders=senders,
+            bits_formula=formula,
+            bits_wire=wire,
+            bits_downlink=downlink,
             params=np.asarray(self.carry.params),
             engine=self.engine,
             seconds=time.perf_counter() - started,
             initial=self.initial,
         )
 
-    def _block_windows(self) -> int:
-        """Windows per block: always the same, so that a resumed run repeats the same compiled blocks."""
+    def _block_windows(self, length: int) -> int:
+        """Windows per block: a resumed run repeats the same compiled blocks. All of a block have one length."""
         steps = int(np.clip(_BLOCK_WORK // (self.stream.clients * self.model.dim), 1, _BLOCK_STEPS))
-        return max(1, min(steps, self.stream.steps) // self.method.period)
+        most = max(1, min(steps, self.stream.steps) // length)
+        if self.method.windows is None:
+            return most
+        ends = self.method.ends(self.done + most * length)
+        lengths = np.diff(ends[ends > self.done], prepend=self.done)
+        return int(np.cumprod(lengths == length).sum())
 
-    def _block(self, first: int, windows: int) -> Block:
-        """Windows `first` to `first + windows`; beyond the end of the stream everyone is absent."""
-        period, steps = self.method.period, self.stream.steps
-        begin, end = first * period, (first + windows) * period
-        order = np.full((windows * period, self.feed.ids.shape[0]), -1, np.int32)
+    def _block(self, begin: int, windows: int, length: int) -> Block:
+        """Windows after the step `begin`; beyond the end of the stream everyone is absent."""
+        steps, end = self.stream.steps, begin + windows * length
+        order = np.full((windows * length, self.feed.ids.shape[0]), -1, np.int32)
         taken = self.stream.order[begin:end, self.share]
         order[: len(taken), : taken.shape[1]] = taken
-        ends = np.arange(first + 1, first + windows + 1, dtype=np.int32) * period
+        ends = begin + np.arange(1, windows + 1, dtype=np.int32) * np.int32(length)
         return Block(
-            order=place(order.reshape(windows, period, -1), self.setting.mesh, 2),
+            order=place(order.reshape(windows, length, -1), self.setting.mesh, 2),
             step=place(ends, self.setting.mesh),
             transmit=place(ends <= steps, self.setting.mesh),
         )
@@ -269,10 +282,16 @@ def _runner(setting: Setting, layers: str) -> tuple[Setting, Runner, str]:
         alone = sums_of.block if descends(setting) else loop_block(over_processes(sums_of, setting.mesh))
         return replace(setting, mesh=None), alone, ": ".join(filter(None, ("compiled kernels", layers)))
     model = native_model(setting)
+    # Windows of many lengths would compile the whole round for each.
+    in_jax = (
+        scan_block
+        if setting.method.windows is None or setting.mesh is not None
+        else loop_block(compiled_sums)
+    )
     reasons = "; ".join(filter(None, (sums_of, layers)))
     if isinstance(model, str):
-        return setting, scan_block, f"JAX: {reasons}"
-    return replace(setting, model=model), scan_block, f"compiled kernels in JAX: {reasons}"
+        return setting, in_jax, f"JAX: {reasons}"
+    return replace(setting, model=model), in_jax, f"compiled kernels in JAX: {reasons}"
 
 
 def _check_method(method: Method, model: Model, clients: int, mesh: Mesh | None) -> None:

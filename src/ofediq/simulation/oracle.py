@@ -32,34 +32,37 @@ def reference(method: Method, stream: Stream, model: Model, seed: int = 0) -> Re
     started = time.perf_counter()
     method.broadcast.check(model.dim)
     server: Vector = np.asarray(method.server.start(model.initial(seed)))  # w
-    state = method.server.begin(server, stream.clients, method.period)
+    state = method.server.begin(server, stream.clients, method.window(0))
     down = Down(server, *method.server.say(server, state))  # what the clients know of it
     clients = [_Client(method, number, server) for number in range(stream.clients)]
     record = {
         name: np.zeros(stream.steps) for name in ("loss", "error", "senders", "formula", "wire", "downlink")
     }
     for client in clients:
-        client.open(down, seed, method.period)
+        client.open(down, seed, method.window(0))
 
+    ends = set(method.ends(stream.steps).tolist())
     for t in range(1, stream.steps + 1):
         x, y, present = stream.step(t - 1)
         for k in np.flatnonzero(present):
             loss, error = clients[k].predict_then_learn(model, x[k : k + 1], y[k : k + 1])
             record["loss"][t - 1] += loss
             record["error"][t - 1] += error
-        if t % method.period:
+        if t not in ends:
             continue
         received = [client.send(seed, t, stream.clients) for client in clients]
         messages = [vectors for vectors, _ in received if vectors is not None]
         record["senders"][t - 1] = len(messages)
         record["wire"][t - 1] = sum(bits for _, bits in received)
         totals = _combine(method, messages, model.dim, np.float32(record["wire"][t - 1]), stream.clients, t)
-        before = down.model if method.broadcast.adopts else server
-        moved, state = method.server.close(before, totals._replace(seed=seed), method.period, state)
+        before = server if method.broadcast.exact else method.broadcast.resume(server, down.model)
+        moved, state = method.server.close(
+            before, totals._replace(seed=seed), method.window_to(t), state
+        )
         server = np.asarray(moved)
         down, record["downlink"][t - 1] = _broadcast(method, server, state, down, seed, t)
         for client in clients:
-            client.open(down, seed, t + method.period)
+            client.open(down, seed, t + method.window(t))
 
     formulas = [
         method.compressor(name).formula_bits(size) for name, size in method.client.sends(model.dim).items()
@@ -165,7 +168,9 @@ def _broadcast(
     method: Method, server: Vector, state: Any, before: Down, seed: int, step: int
 ) -> tuple[Down, float]:
     """What the clients know after the server's message, and its bits: payload, and 32 for every number beside it."""
-    message, adds = method.broadcast.encode(server, before.model, seed, step, step // method.period)
+    message, adds = method.broadcast.encode(
+        server, before.model, seed, step, int(method.number_to(step))
+    )
     model = method.broadcast.decode(message, adds, before.model, len(server), seed, step)
     vectors, scalars = method.server.say(server, state)
     beside = 32.0 * (sum(len(vector) for vector in vectors.values()) + len(scalars))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -49,17 +50,17 @@ def engine_equals_reference(case: Case) -> str:
 
 def absent_clients_count_for_nothing(case: Case) -> str:
     """Clients without a sample neither suffer a loss nor send, and a window without any leaves the model alone."""
-    present, period, run = case.stream.present, case.running.period, case.run
+    present, run = case.stream.present, case.run
     counts = present.sum(1)
     if present.all():
         raise SkipError("in this stream nobody is absent.")
     demand(bool((run.loss[counts == 0] == 0).all()), "a step without samples has a loss.")
-    windows = case.stream.steps // period
-    seen = present[: windows * period].reshape(windows, period, -1).any(1).sum(1)
-    sent = run.senders[period - 1 :: period][:windows]
+    ends, period = case.running.ends(case.stream.steps), case.running.window(0)
+    seen = np.array([present[begin:end].any(0).sum() for begin, end in pairwise([0, *ends])])
+    sent = run.senders[ends - 1]
     if case.method.topology == "federated":
         demand(bool((sent <= seen).all()), "more clients send in a window than had a sample in it.")
-    if seen[0] == 0 and windows > 1 and case.method.topology != "central":
+    if seen[0] == 0 and len(ends) > 1 and case.method.topology != "central":
         start = case.method.server.start(case.model.initial(case.seed))
         x, y, there = case.stream.step(period)
         expected = np.asarray(case.model.evaluate(start, x, y)[0])[there].sum()

@@ -70,6 +70,10 @@ class Grid:
         """The step of each update's own grid, [n] or one for all: z, or coarser."""
         return self.common_step(signal)
 
+    def draws(self, address: Address, dim: int) -> Array:
+        """Uniform numbers on (0, 1), [n, dim]: fractions beyond them are rounded down."""
+        return stream_draws(address.key(Purpose.ROUND))(0, dim)
+
     def quantise(self, updates: Array, address: Address, signal: Array) -> tuple[Array, Array, Array]:
         """Symbols [n, dim], norms [n, 1], and which norms [n, 1] are not the common one."""
         xp = namespace(updates)
@@ -79,7 +83,7 @@ class Grid:
         own = wanted > common
         norms = xp.where(own, xp.minimum(wanted, np.float32(MAX_NORM)), common)
         norms = xp.where(norms < np.float32(TINY), np.float32(0), norms)
-        draws = stream_draws(address.key(Purpose.ROUND))(0, updates.shape[1])
+        draws = self.draws(address, updates.shape[1])
         live = norms + (norms == 0) * np.float32(MAX_NORM)  # where nothing is sent, all symbols are 0
         return signed_symbols(updates, live, draws, MAX_LEVELS), norms, own & (norms > 0)
 

@@ -38,7 +38,7 @@ class Allowance:
         budget: float | None = getattr(getattr(method.server, "budget", None), "bits_per_step", None)
         if budget is None or method.participation.foreseeable:
             return cls()
-        return cls(budget * method.period)
+        return cls(budget * method.mean_window)
 
     def hears(self, name: str, now: float) -> bool:
         """Whether one more message of this member is looked at."""

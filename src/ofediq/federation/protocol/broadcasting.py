@@ -39,7 +39,8 @@ class Broadcasting:
         if broadcast.exact:
             return after
         params, copy = np.asarray(after.params, np.float32), np.asarray(before.down.model, np.float32)
-        encoded, adds = broadcast.encode(params, copy, self.seed, step, step // self.method.period)
+        number = int(self.method.number_to(step))
+        encoded, adds = broadcast.encode(params, copy, self.seed, step, number)
         if adds:
             self._difference = pack_frame(encoded, step)
         model = broadcast.decode(encoded, adds, copy, params.size, self.seed, step)

@@ -167,7 +167,10 @@ class Coordinator:
     @property
     def finished(self) -> bool:
         """Whether all rounds are done."""
-        return self.rules.rounds is not None and self.step >= self.rules.rounds * self.method.period
+        return (
+            self.rules.rounds is not None
+            and int(self.method.number_to(self.step)) >= self.rules.rounds
+        )
 
     @property
     def anyone_present(self) -> bool:
@@ -464,7 +467,14 @@ class Coordinator:
     def _may_open(self, now: float) -> bool:
         if self.finished or self._too_few(now) or self.ahead is not None:
             return False
-        return self.rules.pace == "asap" or now >= self._last_opened + self.rules.interval
+        return (
+            self.rules.pace == "asap"
+            or now >= self._last_opened + self._longer(self.step) * self.rules.interval
+        )
+
+    def _longer(self, end: int) -> int:
+        """How many times as long as usual the round to the step `end` may take: where windows grow, so do rounds."""
+        return 1 if self.method.windows is None or end < 1 else int(self.method.window_to(end))
 
     def _too_few(self, now: float) -> bool:
         """Whether the next round has to wait for clients."""
@@ -472,7 +482,7 @@ class Coordinator:
         return len(self.members.present) < self.rules.needed(first)
 
     def _open(self, now: float) -> list[Action]:
-        step = self.step + self.method.period
+        step = self.step + self.method.window(self.step)
         due = self.members.due(self.method, self.task.seed, step) if self.foreseeable else None
         self.keeper.regroup(len(self.members))
         self._round = OpenRound(step, now, len(self.members), due, {}, set(), set())
@@ -487,7 +497,7 @@ class Coordinator:
     def _complete(self, one: OpenRound, now: float) -> bool:
         if one.secured is not None:
             return one.secured.phase == 4
-        if now >= one.since + self.rules.deadline:
+        if now >= one.since + self._longer(one.step) * self.rules.deadline:
             self._read_all()
             return True
         if (one.due is None and not self.task.passes) or len(self.members.present) < self.rules.min_clients:

@@ -124,7 +124,7 @@ class Learner:
     def next_step(self) -> int:
         """The time step of the next sample, where a replayed stream looks it up."""
         one = self._opened()
-        return one.opened.step - one.task.method.period + one.taken + 1
+        return one.opened.step - one.length + one.taken + 1
 
     @property
     def params(self) -> Vector:
@@ -306,7 +306,7 @@ class Learner:
         if opened.final or self._memory is None or self._memory.step != opened.step:
             return [] if opened.final else self._take_part(one)
         # It closed this very window before it was restarted: what it said then holds.
-        one.taken = method.period
+        one.taken = one.length
         one.said = self._memory.said or None
         return [] if one.said is None else [self._topic(one.said)]
 
@@ -337,7 +337,9 @@ class Learner:
             memory = first
         if not met:  # the first round of this process
             inputs.past, self.position = memory.past, memory.position
-        before = opened.step if opened.final else opened.step - task.method.period
+        before = (
+            opened.step if opened.final else opened.step - int(task.method.window_to(opened.step))
+        )
         if memory.step <= before:
             memory = memory.told(memory.step == before and number in (opened.counted or ()))
         self._memory = memory
@@ -356,7 +358,7 @@ class Learner:
     def _greet_again(self) -> list[Publish]:
         """It missed what the difference is added to: the server answers a greeting with the whole model."""
         if self._open is not None:
-            self._open.taken = self._open.task.method.period  # that round is over
+            self._open.taken = self._open.length  # that round is over
         return [self._here()]
 
     def _here(self) -> Publish:
@@ -375,7 +377,7 @@ class Learner:
     def _advance(self, one: OpenWindow) -> list[Publish]:
         """One step is done; at the end of the window send, or not."""
         one.taken += 1
-        if one.taken < one.task.method.period:
+        if one.taken < one.length:
             return []
         body, lost, counted = one.close(self.name)
         self._unreported += 1

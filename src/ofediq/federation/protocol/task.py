@@ -17,6 +17,7 @@ from ofediq.federation.protocol.limits import Limits
 from ofediq.federation.protocol.messages import read_json, write_json
 from ofediq.methods import Broadcast, ClientRule, Compressor, Method, Participation, ServerRule
 from ofediq.methods.pieces import describe, restore
+from ofediq.methods.windows import Growing
 from ofediq.models import Model, build, build_anchored
 from ofediq.streams.features import Pipeline
 
@@ -157,6 +158,7 @@ class Task:
             method.period,
             broadcast=method.broadcast,
             beside=method.beside,
+            windows=method.windows,
         )
         task = cls(spec, dim, known, seed, passes, report_every)
         try:  # a piece that cannot be written down fails here, not at the first client
@@ -184,6 +186,7 @@ class Task:
             passes=self.passes,
             report_every=self.report_every,
             version=self.version,
+            **({} if method.windows is None else {"windows": describe(method.windows)}),
             **({"secure": True} if self.secure else {}),  # a client that does not know it refuses the method
         )
 
@@ -199,7 +202,9 @@ class Task:
         content = read_json("task", data)
         try:
             if limits is not None:  # before anything is built
-                limits.check("task", dim=int(content["dim"]), period=int(content["period"]))
+                longest = restore(content["windows"], Growing).longest if "windows" in content else 1
+                period = max(int(content["period"]), int(longest))
+                limits.check("task", dim=int(content["dim"]), period=period)
             spec = content["model"]
             method = Method(
                 str(content["method"]),
@@ -212,6 +217,7 @@ class Task:
                 beside=tuple(
                     (str(name), restore(piece, Compressor)) for name, piece in content["beside"].items()
                 ),
+                windows=restore(content["windows"], Growing) if "windows" in content else None,
             )
             task = cls(
                 None if spec is None else ModelSpec.from_dict(spec),

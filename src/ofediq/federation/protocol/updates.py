@@ -135,7 +135,7 @@ def closed_round(
         senders=len(one.updates),
         bits_wire=bits[0],
         bits_formula=bits[0] if math.isnan(each) else len(one.updates) * each,
-        bits_fedogd=32.0 * dim * one.clients * method.period,
+        bits_fedogd=32.0 * dim * one.clients * int(method.window_to(one.step)),
         bits_downlink=bits[1],
         samples=sum(report.samples for report in reports),
         error=sum(report.error for report in reports),

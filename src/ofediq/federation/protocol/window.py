@@ -71,9 +71,14 @@ class OpenWindow:
         return self.task.method.client.experts(self.window, self.down, self.memory)
 
     @property
+    def length(self) -> int:
+        """How many samples it takes."""
+        return int(self.task.method.window_to(self.opened.step))
+
+    @property
     def hungry(self) -> bool:
         """Whether it still takes samples."""
-        return not self.opened.final and self.taken < self.task.method.period
+        return not self.opened.final and self.taken < self.length
 
     @property
     def due(self) -> bool:
@@ -86,7 +91,7 @@ class OpenWindow:
 
     def precedes(self, opened: ModelMessage) -> bool:
         """Whether `opened` is the round right after this one, of the same server."""
-        before = opened.step - self.task.method.period
+        before = opened.step - int(self.task.method.window_to(opened.step))
         return (self.opened.epoch, self.opened.step, self.opened.final) == (opened.epoch, before, False)
 
     def moved(self, opened: ModelMessage) -> npt.NDArray[np.float32]:

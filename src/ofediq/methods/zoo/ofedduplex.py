@@ -12,14 +12,17 @@ from ofediq.methods.composition import Method
 from ofediq.methods.compress import grid
 from ofediq.methods.connection import Connection
 from ofediq.methods.metered import metered
-from ofediq.methods.paced_rule import paced
 from ofediq.methods.participation import norm_proportional
 from ofediq.methods.presets import federated
 from ofediq.methods.registry import Terms, named
+from ofediq.methods.server import Adam
 from ofediq.methods.steered_rule import steered
 from ofediq.methods.steering import budget as steer_to
+from ofediq.methods.timed_rule import timed
+from ofediq.methods.windows import Growing
 
-_RARELY = 0.25  # of all bytes at most go into opening rounds that have nothing to tell
+_LEAST = 128.0  # bits of a message that says anything
+_CLIENTS = 185.0  # how many make a byte up worth as much as one down
 
 
 def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,7 +36,7 @@ def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
 
 @named(
     "ofedduplex",
-    source="ours: OFedGrid upwards; downwards moves rounded at random to a grid, at growing gaps",
+    source="ours: OFedGrid upwards; downwards moves rounded to a grid; windows that grow",
     spend=_spend,
     counts="total",
 )
@@ -44,49 +47,79 @@ def ofedduplex(
     steps: int | None = None,
     step_size: float = 0.01,
     preset: str = "paper",
-    down: float = 0.8,
+    down: float | None = None,
     front: float = 0.5,
-    moves: float | None = None,
-    lean: float = 0.6,
-    power: float = 0.0,
+    lean: float = 0.8,
+    power: float = 0.2,
+    keeps: float | None = None,
 ) -> Method:
     """OFedDuplex: OFedGrid in both directions, with one budget for all bytes on the sockets. Not in the paper.
 
-    Up as OFedGrid, where a message also pays for its frame, topic and acknowledgement, so that fewer and longer ones
-    are sent. The server gathers what arrives and moves the model N times in T steps, near T (n / N)^2; each move is
-    rounded at random to the finest grid whose message is within the bits due, and the server goes on from what the
-    clients decode:  v <- v + z round((w - v) / z),  w <- v. Between two moves nothing goes down but the number that
-    steers the uplink. If even that is too much, clients add up windows of L steps.
+    Clients add up their gradients over windows that grow like the square root of time (`Growing`), so that nothing
+    is said, up or down, before there is enough to say. Up as OFedGrid, where a message also pays for its frame, topic
+    and acknowledgement. Down goes one message per window: the move, rounded to the finest grid that the bits due pay
+    for, and some of what was rounded away before (`Metered`). How many windows and how many bits each follows from
+    what opening one costs.
 
     Args:
         bytes_per_step: bytes that all clients together may send and receive per step, everything included.
         dim: D.
         clients: K.
-        steps: T, the horizon that the budget is spread over; None for a run without end.
+        steps: T, the horizon that the budget is spread over; None for a run without end, in windows of one length.
         step_size: eta.
         preset: which server rule, see `methods.presets`; sampling is the method's own.
-        down: share of the bytes that goes into broadcasts.
+        down: share of the bytes that goes into broadcasts. By default 1 / (1 + sqrt(185 / K)): what goes up adds up
+            over the clients, what goes down does not.
         front: how much the uplink leans towards early steps, see `Budget`.
-        moves: N / T; by default what a trial found best for the bits of a broadcast.
         lean: how much broadcasts lean towards early ones, see `Metered`.
-        power: how much farther Adam moves after a gap, see `Paced`.
+        power: how much farther Adam moves after a longer window, see `Timed`.
+        keeps: how much of what was rounded away is remembered, see `Metered`; by default what a message of x bits per
+            parameter leaves behind, 16^-x, and at most a half.
     """
+    down = 1 / (1 + math.sqrt(_CLIENTS / clients)) if down is None else down
     require(0 < down < 1, "down", "must lie in (0, 1)", down)
     base, link = federated("OFedDuplex", step_size, preset), Connection()
-    each = bytes_per_step / clients
-    opening = link.broadcast_bytes(replace(base, broadcast=metered(1.0))) + 4.0  # and the number that steers
-    period = max(1, math.ceil(opening / (_RARELY * each)))
-    rest = each - opening / period
-    rounds = None if steps is None else max(1, steps // period)
-    down_bits = 8 * down * rest * period  # per round
-    share = min(1.0, 1.15 * math.sqrt(down_bits / dim)) if moves is None else moves
+    each = 8 * bytes_per_step / clients  # bits per client and step
+    opening = 8 * (
+        link.broadcast_bytes(replace(base, broadcast=metered(1.0))) + 4.0
+    )  # and the number that steers
+    mean = max(1.0, (opening + _message_bits(down * each, opening, dim)) / (down * each))  # steps per window
+    windows = None if steps is None or mean == 1 else _windows(mean, steps)
+    period = 1 if windows is not None else round(mean)
+    count = 1 / period if windows is None or steps is None else len(windows.ends(steps)) / steps
+    message = max(_LEAST, down * each / count - opening)
+    kept = min(0.5, 16 ** (-message / dim)) if keeps is None else keeps
     beside = 8.0 * link.update_bytes(base, dim)
-    rule = steer_to((1 - down) * 8 * rest * clients, steps, front, extra_bits=beside)
+    rule = steer_to((1 - down) * each * clients, steps, front, extra_bits=beside, windows=windows)
+    server = base.server
+    if isinstance(server, Adam):  # half-way between a memory of so many moves and one of so many steps
+        server = replace(server, decay=max(0.7, server.decay ** math.sqrt(mean)))
     return replace(
         base,
         participation=norm_proportional(rule.spread),
         compress=grid(rule.spread),
-        server=steered(paced(base.server, share, rounds, power), rule),
-        broadcast=metered(down_bits, share, rounds, lean * max(0.0, 1 - down_bits / share / (8 * dim))),
+        server=steered(timed(server, power), rule),
+        broadcast=metered(message, windows, lean * max(0.0, 1 - message / (8 * dim)), kept),
+        windows=windows,
         period=period,
     )
+
+
+def _message_bits(each: float, opening: float, dim: int) -> float:
+    """Bits of a message that teach most, out of `each` bits per step.
+
+    A message of x bits per parameter brings about 1 - 16^-x of a move, and costs `opening` beside: per bit most where
+    16^x = 1 + log(16) (opening / D + x). With many bits the number of moves and their precision grow alike.
+    """
+    found, base = 0.2, math.log(16)
+    for _ in range(20):
+        found = math.log1p(base * (opening / dim + found)) / base
+    return dim * max(found, math.sqrt(each / dim / 1.32))
+
+
+def _windows(mean: float, steps: int) -> Growing:
+    """Windows of at least `mean` steps on average, or one."""
+    longest = 2 * mean
+    while len((found := Growing(longest, steps)).ends(steps)) > max(1, steps / mean):
+        longest *= 1.02
+    return found

@@ -136,7 +136,7 @@ class Replayed(Directions, Broadcast):
     The server goes on from what the clients have, so that rounding is not added up.
     """
 
-    adopts = True
+    keeps = 0.0
 
     def check(self, dim: int) -> None:
         """There must be so many directions."""

@@ -1,0 +1,98 @@
+"""`Growing`: windows that grow like the square root of time, each with one message down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from ofediq.arrays import Array, namespace
+from ofediq.errors import require, require_integer
+from ofediq.methods.pieces import piece
+
+Steps = npt.NDArray[np.int32]
+
+
+@piece
+@dataclass(frozen=True)
+class Growing:
+    """Windows of about `longest` sqrt(t / T) steps, so that N = 2 T / `longest` of them end near T (n / N)^2.
+
+    What is learnt early helps all later steps, and late gradients say little new. Lengths are 1, 2, 3, 4, 6, 8, 12,
+    16, ..., so that compiled code is made for a few of them; after T all are as long as the last. The first step is a
+    window of its own. Only whole numbers decide, so that everyone who counts comes to the same windows.
+
+    Attributes:
+        longest: length of a window near T.
+        steps: T.
+    """
+
+    longest: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        require(1 <= self.longest < 2**20, "longest", "must lie in [1, 2^20)", self.longest)
+        require_integer("steps", self.steps, 1)
+
+    def length(self, step: Array) -> Array:
+        """Steps of the window that begins after `step`.
+
+        >>> Growing(8.0, 64).length(np.array([0, 1, 4, 16, 36, 64, 1000]))
+        array([1, 1, 2, 4, 6, 8, 8], dtype=int32)
+        """
+        xp, (starts, lengths) = namespace(step), _table(self)
+        place = (xp.asarray(step)[..., None] >= xp.asarray(starts)).sum(-1) - 1
+        return xp.asarray(lengths)[place]
+
+    def length_to(self, end: Array) -> Array:
+        """Steps of the window that ends with the step `end`.
+
+        >>> Growing(4.0, 16).length_to(np.array([1, 4, 6, 13, 16, 17, 20]))
+        array([1, 1, 2, 3, 3, 4, 4], dtype=int32)
+        """
+        xp, ends = namespace(end), _ends(self)
+        place = xp.searchsorted(xp.asarray(ends), end)
+        before = xp.asarray(np.concatenate([np.zeros(1, np.int32), ends]))[place]
+        return xp.where(end <= ends[-1], end - before, self._last()).astype(np.int32)
+
+    def number_to(self, end: Array) -> Array:
+        """How many windows there are up to the one that ends with the step `end`."""
+        xp, ends = namespace(end), _ends(self)
+        beyond = len(ends) + (end - ends[-1]) // self._last()
+        within = xp.searchsorted(xp.asarray(ends), end, side="right")
+        return xp.where(end <= ends[-1], within, beyond).astype(np.int32)
+
+    def ends(self, steps: int) -> Steps:
+        """The last steps of all windows within `steps`.
+
+        >>> Growing(4.0, 16).ends(18)
+        array([ 1,  2,  3,  4,  6,  8, 10, 13, 16], dtype=int32)
+        """
+        ends = _ends(self)
+        beyond = np.arange(ends[-1], steps + 1, self._last(), dtype=np.int32)[1:]
+        return np.concatenate([ends[ends <= steps], beyond])
+
+    def _last(self) -> np.int32:
+        """Length of the windows after T."""
+        return np.int32(_table(self)[1][-1])
+
+
+@lru_cache(maxsize=64)
+def _table(windows: Growing) -> tuple[Steps, Steps]:
+    """The steps from which on windows have each length."""
+    lengths = [1, *(size for power in range(1, 20) for size in (2**power, 3 * 2 ** (power - 1)))]
+    kept = sorted(size for size in lengths if size <= windows.longest)
+    # `longest` sqrt(t / T) >= length
+    starts = [0, *(int(np.ceil(windows.steps * (size / windows.longest) ** 2)) for size in kept[1:])]
+    return np.array(starts, np.int32), np.array(kept, np.int32)
+
+
+@lru_cache(maxsize=64)
+def _ends(windows: Growing) -> Steps:
+    """The last steps of all windows that begin before T."""
+    ends = [0]
+    while ends[-1] < windows.steps:
+        ends.append(ends[-1] + int(windows.length(np.int32(ends[-1]))))
+    return np.array(ends[1:], np.int32)
