@@ -84,8 +84,9 @@ def ofedduplex(
         link.broadcast_bytes(replace(base, broadcast=metered(1.0))) + 4.0
     )  # and the number that steers
     mean = max(1.0, (opening + _message_bits(down * each, opening, dim)) / (down * each))  # steps per window
-    windows = None if steps is None or mean == 1 else _windows(mean, steps)
-    period = 1 if windows is not None else round(mean)
+    affordable = math.ceil((opening + _LEAST) / (down * each))  # steps that pay for the shortest message
+    windows = None if steps is None or mean == 1 or affordable > steps else _windows(mean, steps)
+    period = 1 if windows is not None else max(round(mean), affordable)
     count = 1 / period if windows is None or steps is None else len(windows.ends(steps)) / steps
     message = max(_LEAST, down * each / count - opening)
     kept = min(0.5, 16 ** (-message / dim)) if keeps is None else keeps
