@@ -1550,16 +1550,16 @@ static void note(ofediq_client *client, float error, float y) {
 static int close_window(ofediq_client *client) {
   float rate;
   client->unreported++;
-  int wanted = client->learnt > 0 && client->number < client->clients && sends(client, &rate);
+  int due = client->number < client->clients && sends(client, &rate), wanted = due && client->learnt > 0;
   if (wanted) {
     for (uint32_t i = 0; i < OFEDIQ_DIM; i++) client->update.real[i] = client->update.real[i] / rate;
     wanted = all_finite(client->update.real, OFEDIQ_DIM);
 #if OFEDIQ_SCALARS
     wanted = wanted && finite(client->signal) && client->signal >= 0;
 #endif
-    if (!wanted && !OFEDIQ_PASSES) return OFEDIQ_DIVERGED;
   }
-  if (!wanted && !OFEDIQ_PASSES) return OFEDIQ_NOTHING;
+  /* Whoever is due and has nothing to send, or nothing finite, says so: nobody waits for it. */
+  if (!due && !OFEDIQ_PASSES) return OFEDIQ_NOTHING;
   begin_message(client, 0);
   if (!wanted) return OFEDIQ_SAY;
   /* A tail stands before the payload: leave room for it, close the gap where there is none. */

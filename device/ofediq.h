@@ -38,8 +38,7 @@ enum {
   OFEDIQ_GREET = 2,
   OFEDIQ_NOT_UNDERSTOOD = -1, /* damaged, of another version, or out of range */
   OFEDIQ_OTHER_TASK = -2,     /* the federation runs something that this firmware was not made for */
-  OFEDIQ_NO_MODEL = -3,       /* nothing can be predicted or learnt yet */
-  OFEDIQ_DIVERGED = -4        /* the update is not finite; nothing is sent in this round */
+  OFEDIQ_NO_MODEL = -3        /* nothing can be predicted or learnt yet */
 };
 
 #define OFEDIQ_FEW 257 /* runs of a model of symbols, see the source */

@@ -4,6 +4,7 @@ import logging
 import signal
 from collections.abc import Iterator
 
+import jax
 import pytest
 from hypothesis import settings
 
@@ -13,6 +14,13 @@ settings.load_profile("ofediq")
 # A shell starts what runs in its background with Ctrl-C ignored; tests of interruptions need it heard.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_programs() -> Iterator[None]:
+    """Every program that JAX compiles keeps its memory maps, and a process may have 65,530 of them."""
+    yield
+    jax.clear_caches()
 
 
 @pytest.fixture(autouse=True)

@@ -38,8 +38,8 @@ def test_help_lists_the_commands(
     ("arguments", "sentence"),
     [
         (("nonsense",), "no such command 'nonsense'; `ofediq -h` shows what there is"),
-        (("plan",), "missing option '--dim'; `ofediq plan -h` shows what there is"),
-        (("plan", "--budget", "0.1"), "missing option '--dim'; "),
+        (("plan",), "`budget` or `bytes_per_hour` must be given, one of them"),
+        (("plan", "--budget", "0.1"), "`dim` must be given, or `sample`, a file whose model has one"),
         (("plan", "--budget", "many", "--dim", "10"), "invalid value for '--budget': "),
         (("plan", "--budget"), "option '--budget' requires an argument; "),
         (("run", "--step_size", "1"), "no such option: --step_size "),

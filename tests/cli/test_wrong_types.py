@@ -72,6 +72,7 @@ FEDERATION: dict[str, dict[str, Any]] = {
         "enabled": bool,
         "baseline": str,
         "lags": int,
+        "horizon": int,
         "flags": LIST,
         "gaps": LIST,
         "calendar": bool,

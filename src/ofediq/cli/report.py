@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ofediq.errors import DataError, OFedIQError
-from ofediq.report.page import SkillCurve, skill_page, skill_picture
-from ofediq.report.words import skill_text
+
+if TYPE_CHECKING:
+    from ofediq.report.page import SkillCurve
 
 Tables = dict[str, list[list[str]]]
-Page = tuple[str, list[SkillCurve], Callable[[], tuple[Tables, str]]]
+Page = tuple[str, list["SkillCurve"], Callable[[], tuple[Tables, str]]]
 """Title, curves, and what makes the tables and the note."""
 
 _MOST_PREDICTIONS = 2 * 10**6  # of a method, for rows about its clients: a minute or two
@@ -42,6 +43,7 @@ def report(
       ofediq report runs/plant-auto --picture skill.svg
     """
     from ofediq.federation.network.server import STATE_FILE
+    from ofediq.report.page import skill_page, skill_picture
     from ofediq.storage import save_bytes
 
     if (folder / STATE_FILE).is_file():
@@ -60,6 +62,7 @@ def report(
 
 def _of_server(path: Path) -> Page:
     from ofediq.federation.protocol.state import ServerState
+    from ofediq.report.page import SkillCurve
 
     saved = ServerState.read(path)
     assert saved is not None
@@ -103,6 +106,8 @@ def _judged(row: dict[str, Any]) -> list[str]:
 def _of_run(folder: Path) -> Page:
     from ofediq.errors import extra
     from ofediq.experiment import Folder
+    from ofediq.report.page import SkillCurve
+    from ofediq.report.words import skill_text
 
     summary = Folder(folder).read_summary()
     frame = extra("pyarrow.parquet", "sim").read_table(folder / "metrics.parquet").to_pandas()
@@ -142,6 +147,7 @@ def _client_rows(summary: dict[str, Any]) -> list[list[str]]:
     """Three clients of every federated method: its steps are taken again, one client beside the other."""
     from ofediq.experiment import Config, Experiment
     from ofediq.experiment.per_client import per_client
+    from ofediq.report.words import skill_text
 
     stream, methods = summary["stream"], summary["methods"]
     if stream["clients"] < 3 or stream["clients"] * stream["steps"] > _MOST_PREDICTIONS:

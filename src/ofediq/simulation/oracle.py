@@ -56,9 +56,7 @@ def reference(method: Method, stream: Stream, model: Model, seed: int = 0) -> Re
         record["wire"][t - 1] = sum(bits for _, bits in received)
         totals = _combine(method, messages, model.dim, np.float32(record["wire"][t - 1]), stream.clients, t)
         before = server if method.broadcast.exact else method.broadcast.resume(server, down.model)
-        moved, state = method.server.close(
-            before, totals._replace(seed=seed), method.window_to(t), state
-        )
+        moved, state = method.server.close(before, totals._replace(seed=seed), method.window_to(t), state)
         server = np.asarray(moved)
         down, record["downlink"][t - 1] = _broadcast(method, server, state, down, seed, t)
         for client in clients:
@@ -168,9 +166,7 @@ def _broadcast(
     method: Method, server: Vector, state: Any, before: Down, seed: int, step: int
 ) -> tuple[Down, float]:
     """What the clients know after the server's message, and its bits: payload, and 32 for every number beside it."""
-    message, adds = method.broadcast.encode(
-        server, before.model, seed, step, int(method.number_to(step))
-    )
+    message, adds = method.broadcast.encode(server, before.model, seed, step, int(method.number_to(step)))
     model = method.broadcast.decode(message, adds, before.model, len(server), seed, step)
     vectors, scalars = method.server.say(server, state)
     beside = 32.0 * (sum(len(vector) for vector in vectors.values()) + len(scalars))

@@ -167,10 +167,7 @@ class Coordinator:
     @property
     def finished(self) -> bool:
         """Whether all rounds are done."""
-        return (
-            self.rules.rounds is not None
-            and int(self.method.number_to(self.step)) >= self.rules.rounds
-        )
+        return self.rules.rounds is not None and int(self.method.number_to(self.step)) >= self.rules.rounds
 
     @property
     def anyone_present(self) -> bool:

@@ -337,9 +337,7 @@ class Learner:
             memory = first
         if not met:  # the first round of this process
             inputs.past, self.position = memory.past, memory.position
-        before = (
-            opened.step if opened.final else opened.step - int(task.method.window_to(opened.step))
-        )
+        before = opened.step if opened.final else opened.step - int(task.method.window_to(opened.step))
         if memory.step <= before:
             memory = memory.told(memory.step == before and number in (opened.counted or ()))
         self._memory = memory
