@@ -8,7 +8,7 @@ export OFEDIQ_DATA ?= $(abspath ../shared/data)
 endif
 
 BENCH ?= peers
-SANITIZED = any_stack or quantizer or bad_arguments or other_shapes or other_sizes or (equals_jax and cnn)
+SANITIZED = any_stack or quantizer or bad_arguments or other_shapes or other_sizes or (equals_jax and cnn) or of_numpy or with_compiled_code
 
 .PHONY: help setup run test check format bench sanitize device flower docs clean
 
@@ -53,7 +53,8 @@ sanitize: .venv/.dev ## the kernels under gcc's address and undefined-behaviour 
 	OFEDIQ_CACHE=$$(mktemp -d) LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
 	CC="gcc -fsanitize=address,undefined -fno-sanitize-recover=undefined -g" \
-	$(BIN)/python -m pytest -q -p no:cacheprovider tests/simulation/test_native.py -k "$(SANITIZED)"
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/simulation/test_native.py -k "$(SANITIZED)" \
+	tests/codec/test_readers.py tests/federation/test_measures.py
 	command -v clang >/dev/null && OFEDIQ_CACHE=$$(mktemp -d) CC=clang \
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/simulation/test_native.py -k "$(SANITIZED)"
 

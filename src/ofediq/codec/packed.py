@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from ofediq.codec.arithmetic import MAX_LEVELS
 from ofediq.codec.blocks import MAX_DIM
-from ofediq.codec.message import Symbols, require_norm_bits
+from ofediq.codec.message import Symbols, Vector, require_norm_bits
+from ofediq.codec.readers import Layout, Scale, read_rows
 from ofediq.errors import WireError, require_integer
 
 Digits = NDArray[np.uint64]
@@ -195,6 +196,9 @@ def unpack_rows(
     (array([[3, 0, 2, 1, 1], [0, 0, 2, 1, 1]], dtype=uint32), array([ True, False]))
     """
     rounds, messages = _rounds(count, base), len(data)
+    compiled = read_rows(data, tails, _layout(count, base))
+    if compiled is not None:
+        return compiled
     stop = data.shape[1] - (_last_bits(rounds) - 1) // 8
     loose, good = _loose_digits(data[:, stop:], tails, rounds)
     digits = np.zeros((messages, 0), np.uint32)
@@ -207,6 +211,19 @@ def unpack_rows(
         digits[:, each.grouped :] = few
         stop = start
     return digits, good
+
+
+def unpack_values(
+    data: NDArray[np.uint8], tails: Sequence[int], count: int, scale: Scale
+) -> tuple[Vector, NDArray[np.bool_]] | None:
+    """The numbers [n, count] in packed symbols, and which rows are in order; None without compiled code."""
+    return read_rows(data, tails, _layout(count, 2 * scale.levels + 1), scale)
+
+
+@lru_cache(maxsize=256)
+def _layout(count: int, base: int) -> Layout:
+    rounds = _rounds(count, base)
+    return Layout(rounds, count, (_last_bits(rounds) - 1) // 8)
 
 
 def _loose_digits(

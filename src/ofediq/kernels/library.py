@@ -19,6 +19,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -79,6 +80,18 @@ def load() -> ctypes.CDLL:
 def find() -> ctypes.CDLL | None:
     """The library if it is there already, in the package or the cache; nothing is compiled for it."""
     return _find(os.environ.get(SWITCH, ""))
+
+
+def prepare() -> None:
+    """Make the library in the background, where it is not there: `find` has it when it is done."""
+
+    def make() -> None:
+        with suppress(UnavailableError):
+            load()
+            _find.cache_clear()
+
+    if find() is None:
+        threading.Thread(target=make, name="kernels", daemon=True).start()
 
 
 def forget() -> None:

@@ -18,7 +18,8 @@ from ofediq.codec.blocks import block_layout
 from ofediq.codec.entropy import decode_entropy, encode_entropy
 from ofediq.codec.message import Symbols, Vector, check_norms, check_symbols, require_norm_bits
 from ofediq.codec.norms import norm_bytes, norms_from_bytes
-from ofediq.codec.packed import fixed_bytes, pack, packed_payload_bytes, unpack, unpack_rows
+from ofediq.codec.packed import fixed_bytes, pack, packed_payload_bytes, unpack, unpack_rows, unpack_values
+from ofediq.codec.readers import Scale
 from ofediq.codec.schemes.scheme import (
     Encoded,
     decode_each,
@@ -28,6 +29,7 @@ from ofediq.codec.schemes.scheme import (
     write_floats,
 )
 from ofediq.codec.sizes import payload_bits
+from ofediq.codec.values import block_values
 from ofediq.errors import InputError, WireError, require, require_choice
 from ofediq.randomness import Address
 
@@ -58,9 +60,9 @@ class Blockwise(ABC):
     def quantise(self, updates: Array, address: Address) -> tuple[Array, Array]:
         """Symbols [n, dim] and norms [n, b]."""
 
-    @abstractmethod
     def values(self, symbols: Array, norms: Array, address: Address) -> Array:
-        """The numbers [n, dim] that they stand for."""
+        """The numbers [n, dim] that they stand for: symbol (norm / s)."""
+        return block_values(symbols, norms, self.shape(symbols.shape[1])[0])
 
     @abstractmethod
     def formula_bits(self, dim: int) -> float:
@@ -160,7 +162,12 @@ class Blockwise(ABC):
         (levels, blocks), split = self.shape(dim), self.shape(dim)[1] * self.norm_bits // 8
         data = np.frombuffer(b"".join(one.payload for one in encoded), np.uint8).reshape(len(encoded), -1)
         norms = norms_from_bytes(np.ascontiguousarray(data[:, :split]), self.norm_bits).reshape(-1, blocks)
-        digits, good = unpack_rows(data[:, split:], [one.tail for one in encoded], dim, 2 * levels + 1)
+        tails = [one.tail for one in encoded]
+        if type(self).values is Blockwise.values:
+            made = unpack_values(data[:, split:], tails, dim, Scale(norms, levels, self.most_norm))
+            if made is not None:
+                return made
+        digits, good = unpack_rows(data[:, split:], tails, dim, 2 * levels + 1)
         good &= (norms.view(np.uint32) <= np.float32(self.most_norm).view(np.uint32)).all(axis=1)
         symbols = digits.view(np.int32)
         symbols -= np.int32(levels)

@@ -13,7 +13,6 @@ from ofediq.codec.draws import stream_draws
 from ofediq.codec.quantizer import block_symbols
 from ofediq.codec.schemes.blockwise import Blockwise, SymbolCoding
 from ofediq.codec.schemes.scheme import short_draws
-from ofediq.codec.values import block_values
 from ofediq.errors import require_choice, require_integer
 from ofediq.randomness import Address, Purpose
 
@@ -70,7 +69,3 @@ class Bucketed(Blockwise):
         draws, short = stream_draws(address.key(Purpose.ROUND)), short_draws(address, self.norm_bits)
         norm = block_maxima if self.norm == "max" else block_norms
         return block_symbols(updates, draws, *self.shape(updates.shape[1]), short, norm)
-
-    def values(self, symbols: Array, norms: Array, address: Address) -> Array:
-        """symbol (norm / s)."""
-        return block_values(symbols, norms, self.levels)

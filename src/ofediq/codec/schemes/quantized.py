@@ -12,7 +12,6 @@ from ofediq.codec.draws import stream_draws
 from ofediq.codec.quantizer import block_symbols
 from ofediq.codec.schemes.blockwise import Blockwise, SymbolCoding
 from ofediq.codec.schemes.scheme import short_draws
-from ofediq.codec.values import block_values
 from ofediq.errors import require_integer
 from ofediq.randomness import Address, Purpose
 
@@ -62,7 +61,3 @@ class Quantized(Blockwise):
         """Symbols and norms."""
         draws, short = stream_draws(address.key(Purpose.ROUND)), short_draws(address, self.norm_bits)
         return block_symbols(updates, draws, self.levels, self.blocks, short)
-
-    def values(self, symbols: Array, norms: Array, address: Address) -> Array:
-        """symbol (norm / s)."""
-        return block_values(symbols, norms, self.levels)

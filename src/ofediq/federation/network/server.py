@@ -21,6 +21,7 @@ from ofediq.federation.network.session import Backoff
 from ofediq.federation.protocol.coordinator import Action, Coordinator, Save
 from ofediq.federation.protocol.messages import Publish
 from ofediq.federation.protocol.state import ServerState
+from ofediq.kernels import library
 
 log = logging.getLogger("ofediq.federation")
 
@@ -30,6 +31,10 @@ ADMIT_FILE = "admit"
 
 MODEL_EVERY = 60.0
 """Seconds between two writes of the model's own file, beside the state of every round."""
+
+MANY = 100
+"""Members from which on compiled code is made, in the background, where the package brought none: a small fleet is
+served as well without."""
 
 LINGER = 5.0
 """Seconds that the server stays after the last round, for the clients' last reports."""
@@ -65,6 +70,7 @@ class Server:
         self._model_at = -float("inf")
         self.on_round, self.operator = on_round, operator
         self._number = secrets.token_hex(4)
+        self._prepared = False
         self._stop = asyncio.Event()
         self._answers: set[asyncio.Task[None]] = set()
         self._closed = (0, 0)  # bytes on sockets that are closed by now
@@ -218,6 +224,9 @@ class Server:
             fields: dict[str, Any] = {"step": last.step, "senders": last.senders, "seconds": last.seconds}
             log.info("round closed", extra={"fields": fields})
         self._admit()
+        if len(self.coordinator.members) >= MANY and not self._prepared:
+            self._prepared = True
+            library.prepare()
         if self.on_round is not None:
             self.on_round()
 

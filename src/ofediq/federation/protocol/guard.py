@@ -11,7 +11,6 @@ operator lets it back.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.errors import require
+from ofediq.federation.protocol.measures import SKETCH, measured
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[Any]
@@ -41,11 +41,11 @@ is usual there; at least by NEAR usual lengths."""
 
 _FEW = 4  # so few members say nothing about what is usual
 _SHORT = 16  # updates over which a member's mean length is taken
-_SKETCH = 64  # numbers that a direction is kept in
 _LOSING, _PATIENCE = 0.7, 16  # share of updates beyond all measure, over so many
 _AXES, _ALONE = 2, 0.9  # directions in which members differ most; share of a deviation that lies in one
 _OPPOSED, _PANEL = 2.0, 64  # sum of cosines; updates that one is compared with
 _AGREE = 0.3  # median cosine of members' sums with their centre from which most agree
+_FEW_ROWS = 32  # that BLAS multiplies with a panel without waking its threads
 _LEFT = 0.25  # share within the limit below which a member does not count
 _TABLES = ("count", "last", "round", "lost", "far", "weight", "accord", "share", "sum", "banned")
 
@@ -80,11 +80,11 @@ class Guard:
         self._lost = np.zeros(0, np.float32)  # mean share that was cut away
         self._far = np.zeros(0, np.float32)  # share of updates beyond `clip`
         self._weight = np.zeros(0, np.float32)  # of its last updates, older ones less
-        self._sum = np.zeros((0, _SKETCH), np.float16)  # what they came to, as it counted, in usual lengths
+        self._sum = np.zeros((0, SKETCH), np.float16)  # what they came to, as it counted, in usual lengths
         self._accord = np.zeros(0, np.float32)  # sum of cosines with those who sent beside it
         self._share = np.zeros(0, np.float32)  # mean share of them that was within the limit
         self._banned = np.zeros(0, bool)
-        self._signs = np.zeros(0, np.float32)
+        self._signs: dict[int, npt.NDArray[np.float32]] = {}  # by size
 
     @property
     def quarantined(self) -> frozenset[int]:
@@ -123,9 +123,12 @@ class Guard:
         self._grow(int(numbers.max()) + 1)
         elapsed = np.minimum(self.rounds - self._round[numbers], 2 * RECENT) + 1
         factors, usual = np.ones(len(numbers)), self.usual() or START
+        sketches = np.zeros((len(numbers), SKETCH))
         for part in sorted(next(iter(updates.values()))):
-            lengths = np.array([_length(one[part]) for one in updates.values()]) / unit
-            factors = np.minimum(factors, self._cut(part, numbers, lengths, elapsed))
+            vectors = [one[part] for one in updates.values()]
+            lengths, found = measured(vectors, self._signs_of(vectors[0].size))
+            factors = np.minimum(factors, self._cut(part, numbers, lengths / unit, elapsed))
+            sketches = found if part == "update" else sketches
         self._count[numbers] += 1
         self._round[numbers] = self.rounds + 1
         self._last[numbers] = self.updates + 1 + np.arange(len(numbers))
@@ -135,8 +138,7 @@ class Guard:
         self._far[numbers] += ((factors == 0) - self._far[numbers]) / memory
         self._quarantine(numbers)
         factors[self._banned[numbers]] = 0
-        sketches = self._sketches([one["update"] for one in updates.values()], factors / (unit * usual))
-        factors *= self._held(numbers, sketches, elapsed)
+        factors *= self._held(numbers, sketches * (factors / (unit * usual))[:, None], elapsed)
         return dict(zip(updates, factors.tolist(), strict=True))
 
     def closed(self, senders: int, members: int) -> None:
@@ -214,8 +216,9 @@ class Guard:
                 _close(_deviation(own, weight, centre), before, after),
                 self._along(known, numbers, rows, forgotten),
             )
-            agreement = float(np.median(_unit(own) @ _unit(centre[None])[0]))
-            opposed = _unit(sums + rows) @ _unit(centre[None])[0] < -agreement / 2
+            towards = _unit(centre[None])[0]
+            agreement = float(np.median(_dots(_unit(own), towards)))
+            opposed = _dots(_unit(sums + rows), towards) < -agreement / 2
             opposed &= (agreement > _AGREE) & (self._count[numbers] >= _FEW)
         self._sum[numbers] = sums + factors[:, None] * rows
         self._weight[numbers] = weights + factors
@@ -237,17 +240,11 @@ class Guard:
         self._accord[numbers] = before + factors * gained
         return factors
 
-    def _sketches(self, vectors: list[npt.NDArray[Any]], factors: Floats) -> Floats:
-        """Sketches that keep lengths and angles about as they are: coordinates with random signs, added in groups."""
-        size = vectors[0].size
-        if self._signs.size != size:
-            self._signs = np.random.default_rng(size).choice(np.array([-1, 1], np.float32), size)
-        made = np.zeros((len(vectors), -(-size // _SKETCH) * _SKETCH), np.float32)
-        for row, vector, factor in zip(made[:, :size], vectors, factors.astype(np.float32), strict=True):
-            np.multiply(vector, factor, out=row)  # first: what is huge must not overflow
-            row *= self._signs
-        folded: Floats = made.reshape(len(vectors), -1, _SKETCH).sum(1).astype(np.float64)
-        return folded
+    def _signs_of(self, size: int) -> npt.NDArray[np.float32]:
+        """Random signs of coordinates, the same for all rounds."""
+        if size not in self._signs:
+            self._signs[size] = np.random.default_rng(size).choice(np.array([-1, 1], np.float32), size)
+        return self._signs[size]
 
     # Quarantine -------------------------------------------------------------------------------------------------
 
@@ -278,7 +275,7 @@ class Guard:
 
 def _deviation(sums: Floats, weights: npt.NDArray[Any], centre: Floats) -> Floats:
     """Of each sum from the nearest point between 0 and weight centre."""
-    along = sums @ centre / max(float(centre @ centre), 1e-30)
+    along = _dots(sums, centre) / max(float((centre * centre).sum()), 1e-30)
     found: Floats = sums - np.clip(along, 0, weights)[:, None] * centre
     return found
 
@@ -294,9 +291,9 @@ def _close(panel: Floats, before: Floats, after: Floats) -> Floats:
     rest = panel
     for _ in range(_AXES):
         axis = _longest_axis(rest)
-        rest = rest - (rest @ axis)[:, None] * axis
-        limit = max(ALONG * _lower_median(np.abs(panel @ axis)), NEAR)
-        here, there = (before @ axis)[:, None], (after @ axis)[:, None]
+        rest = rest - _dots(rest, axis)[:, None] * axis
+        limit = max(ALONG * _lower_median(np.abs(_dots(panel, axis))), NEAR)
+        here, there = _dots(before, axis)[:, None], _dots(after, axis)[:, None]
         alone = np.abs(there[:, 0]) > _ALONE * np.linalg.norm(after, axis=1)
         factors = np.where(alone, np.minimum(factors, _largest(here, there - here, limit)), factors)
     return factors
@@ -306,7 +303,7 @@ def _longest_axis(rows: Floats) -> Floats:
     """About the direction in which rows are longest together, from the longest of them."""
     axis: Floats = rows[np.argmax((rows * rows).sum(1))]
     for _ in range(8):
-        axis = _unit(((rows @ axis) @ rows)[None])[0]
+        axis = _unit(np.einsum("i,ij->j", _dots(rows, axis), rows)[None])[0]
     return axis
 
 
@@ -328,7 +325,9 @@ def _median_cosines(rows: Floats) -> Floats:
     """The median cosine of each row with some of the others, spread over all."""
     unit = _unit(rows)
     some = np.unique(np.linspace(0, len(rows) - 1, _PANEL).round().astype(int))
-    cosines = unit @ unit[some].T
+    cosines = np.concatenate(
+        [unit[at : at + _FEW_ROWS] @ unit[some].T for at in range(0, len(unit), _FEW_ROWS)]
+    )
     cosines[some, np.arange(len(some))] = np.inf  # not with itself: sorted last, and left out
     others = len(some) - np.isin(np.arange(len(rows)), some)
     cosines.sort(axis=1)
@@ -337,10 +336,11 @@ def _median_cosines(rows: Floats) -> Floats:
     return found
 
 
+def _dots(rows: Floats, vector: Floats) -> Floats:
+    """The product of each row with a vector. Not by BLAS: its threads cost more than the arithmetic."""
+    found: Floats = np.einsum("ij,j->i", rows, vector)
+    return found
+
+
 def _lower_median(values: npt.NDArray[Any]) -> float:
     return float(np.sort(values)[(values.size - 1) // 2])
-
-
-def _length(vector: npt.NDArray[Any]) -> float:
-    # Not by BLAS: on long vectors its threads cost more than the arithmetic.
-    return math.sqrt(float(np.square(vector, dtype=np.float64).sum()))

@@ -6,13 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ofediq.codec import Encoded
 from ofediq.errors import WireError
+from ofediq.federation.protocol.measures import added
 from ofediq.federation.protocol.messages import UpdateMessage, read_body
 from ofediq.federation.protocol.monitor import Round
 from ofediq.federation.protocol.reports import Report
@@ -101,18 +102,17 @@ def add_up(
     step: int,
 ) -> Totals:
     """The round's totals of `updates` in their order, each times its factor; 0 leaves it out."""
-    some = [(one, factor) for one, factor in zip(updates, factors, strict=True) if factor > 0]
-    cut = [one.vectors if factor == 1 else _scaled(one.vectors, factor) for one, factor in some]
-    totals = {part: np.zeros(size, np.float32) for part, size in method.client.sends(dim).items()}
-    for vectors in cut:
-        for part, vector in vectors.items():
-            with np.errstate(over="ignore", invalid="ignore"):  # `is_finite` looks at the model
-                totals[part] += vector
-    if cut and not method.combine.adds:
-        rows = np.array([vectors["update"] for vectors in cut])
+    some = [(one.vectors, factor) for one, factor in zip(updates, factors, strict=True) if factor > 0]
+    weights = [factor for _, factor in some]
+    totals = {
+        part: added([vectors[part] for vectors, _ in some], weights, size)
+        for part, size in method.client.sends(dim).items()
+    }
+    if some and not method.combine.adds:
+        rows = np.array([added([vectors["update"]], [factor], dim) for vectors, factor in some])
         totals["update"] = method.combine.total(rows, np.ones(len(rows), bool))
     bits = np.float32(sum(one.bits for one in updates))  # also those that do not count were sent
-    return Totals(totals, np.int32(len(cut)), bits, clients, np.int32(step))
+    return Totals(totals, np.int32(len(some)), bits, clients, np.int32(step))
 
 
 def closed_round(
@@ -147,10 +147,3 @@ def is_finite(state: RoundState) -> bool:
     """Whether a model and what goes with it can be saved and published."""
     vectors = [state.params, state.down.model, *state.down.vectors.values()]
     return all(bool(np.isfinite(vector).all()) for vector in vectors)
-
-
-def _scaled(vectors: Vectors, factor: float) -> Vectors:
-    def scale(vector: npt.NDArray[np.float32]) -> Any:
-        return (vector.astype(np.float64) * factor).astype(np.float32)
-
-    return {part: scale(vector) for part, vector in vectors.items()}

@@ -429,5 +429,7 @@ API void quantize_add(int32_t form, const float *update, int64_t dim, int32_t le
 }
 
 #include "coding.h"
+#include "packed.h"
+#include "rows.h"
 #include "samples.h"
 #include "xla.h"

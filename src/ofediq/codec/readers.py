@@ -1,0 +1,132 @@
+"""The reader of `packed` in compiled code, bit for bit the same, where that is there already."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import c_float, c_int32, c_int64, c_uint64, c_void_p
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ofediq.kernels import library
+
+
+class Gathering(Protocol):
+    """A round of gathering digits into groups: `packed.Round`."""
+
+    base: int
+    group: int
+    groups: int
+    loose: int
+    low_bytes: int
+
+
+class Layout(NamedTuple):
+    """Where the digits of a message are.
+
+    Attributes:
+        rounds: of gathering.
+        digits: of a message, how many.
+        last_bytes: whole bytes of the last integer.
+    """
+
+    rounds: tuple[Any, ...]  # of `Gathering`; a tuple, so that it is looked up quickly
+    digits: int
+    last_bytes: int
+
+
+class Scale(NamedTuple):
+    """What makes numbers of symbols.
+
+    Attributes:
+        norms: [n, blocks], float32.
+        levels: s.
+        most: largest norm in order.
+    """
+
+    norms: NDArray[np.float32]
+    levels: int
+    most: float
+
+
+class _Gathering(ctypes.Structure):
+    _fields_ = [
+        ("base", c_uint64),
+        ("most", c_uint64),
+        ("groups", c_int64),
+        ("loose", c_int64),
+        ("group", c_int32),
+        ("low_bytes", c_int32),
+    ]
+
+
+class _PackedRows(ctypes.Structure):
+    _fields_ = [
+        ("data", c_void_p),
+        ("tails", c_void_p),
+        ("rounds", c_void_p),
+        ("rows", c_int64),
+        ("stride", c_int64),
+        ("bytes", c_int64),
+        ("last_bytes", c_int64),
+        ("count", c_int64),
+        ("round_count", c_int32),
+        ("levels", c_int32),
+        ("norms", c_void_p),
+        ("blocks", c_int64),
+        ("most_norm", c_float),
+        ("digits", c_void_p),
+        ("good", c_void_p),
+    ]
+
+
+def read_rows(
+    data: NDArray[np.uint8], tails: Sequence[int], layout: Layout, scale: Scale | None = None
+) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
+    """Digits [n, count] of packed messages, uint32, or their numbers, float32; and which rows are in order.
+
+    None where there is no compiled code, or none for this shape. Rows that are not in order hold anything.
+
+    Args:
+        data: [n, bytes], rows of a larger array perhaps.
+        tails: of the messages.
+        layout: of the digits.
+        scale: for numbers; None for digits.
+    """
+    code = library.find()
+    if code is None or data.strides[1] != 1 or max(tails, default=0) > 255:
+        return None
+    rounds = _rounds(layout.rounds)
+    ends = np.array(tails, np.uint8)
+    found = np.empty((len(data), layout.digits), np.uint32 if scale is None else np.float32)
+    good = np.empty(len(data), np.bool_)
+    packed = _PackedRows(
+        data.ctypes.data,
+        ends.ctypes.data,
+        ctypes.addressof(rounds),
+        len(data),
+        data.strides[0],
+        data.shape[1],
+        layout.last_bytes,
+        layout.digits,
+        len(layout.rounds),
+        digits=found.ctypes.data,
+        good=good.ctypes.data,
+    )
+    if scale is not None:
+        norms = np.ascontiguousarray(scale.norms)
+        packed.levels, packed.most_norm = scale.levels, scale.most
+        packed.norms, packed.blocks = norms.ctypes.data, norms.shape[1]
+    return None if code.read_packed(ctypes.byref(packed)) else (found, good)
+
+
+@lru_cache(maxsize=256)
+def _rounds(rounds: tuple[Gathering, ...]) -> Any:
+    made = (
+        _Gathering(each.base, each.base**each.group - 1, each.groups, each.loose, each.group, each.low_bytes)
+        for each in rounds
+    )
+    return (_Gathering * len(rounds))(*made)

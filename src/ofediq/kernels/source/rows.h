@@ -1,0 +1,56 @@
+/* What a server does with many vectors at once: their lengths, sketches of their directions, and their sum, added up in
+ * the order that federation/protocol/measures.py has, so that all bits are the same.
+ */
+#ifndef OFEDIQ_ROWS_H
+#define OFEDIQ_ROWS_H
+
+#include "vectors.h"
+
+enum { SKETCH = 64, STRETCH = 2048 };
+
+/* Sums of 64 columns, one after another: of the squares of a row's numbers, and of the numbers times their signs. */
+static void fold_row(const float *row, const float *signs, int64_t dim, double *squares, double *folds) {
+    int64_t i = 0;
+    memset(squares, 0, SKETCH * sizeof *squares);
+    memset(folds, 0, SKETCH * sizeof *folds);
+    for (; i + SKETCH <= dim; i += SKETCH)
+        for (int k = 0; k < SKETCH; k++) {
+            double value = row[i + k];
+            squares[k] += value * value;
+            folds[k] += value * (double)signs[i + k];
+        }
+    for (int k = 0; i + k < dim; k++) {
+        double value = row[i + k];
+        squares[k] += value * value;
+        folds[k] += value * (double)signs[i + k];
+    }
+}
+
+/* lengths[n] and folds[n][64] of the rows. */
+API void measure_rows(const float *const *rows, const float *signs, int64_t count, int64_t dim, double *lengths,
+                      double *folds) {
+    for (int64_t n = 0; n < count; n++) {
+        double squares[SKETCH];
+        fold_row(rows[n], signs, dim, squares, folds + n * SKETCH);
+        for (int half = SKETCH / 2; half; half /= 2)
+            for (int k = 0; k < half; k++) squares[k] += squares[k + half];
+        lengths[n] = sqrt(squares[0]);
+    }
+}
+
+/* total[dim] += the rows one after another, each times its factor and rounded; a factor of 1 leaves it as it is. */
+API void add_rows(const float *const *rows, const double *factors, int64_t count, int64_t dim, float *total) {
+    for (int64_t start = 0; start < dim; start += STRETCH) { /* short enough that the sum stays in the cache */
+        int64_t stop = start + STRETCH < dim ? start + STRETCH : dim;
+        for (int64_t n = 0; n < count; n++) {
+            const float *row = rows[n];
+            double factor = factors[n];
+            if (factor == 1)
+                for (int64_t i = start; i < stop; i++) total[i] += row[i];
+            else
+                for (int64_t i = start; i < stop; i++) total[i] += (float)((double)row[i] * factor);
+        }
+    }
+}
+
+#endif
