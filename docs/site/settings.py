@@ -11,7 +11,15 @@ from mkdocs.structure.files import File, Files
 
 from ofediq.experiment import Config
 from ofediq.federation import Broker, ClientConfig, FederationConfig, Rules
-from ofediq.federation.config import MemoryChoice, MethodChoice, ModelChoice, PageChoice, SourceChoice
+from ofediq.federation.choices import (
+    FeatureChoice,
+    MemoryChoice,
+    MethodChoice,
+    ModelChoice,
+    PageChoice,
+    PredictionChoice,
+    SourceChoice,
+)
 from ofediq.settings import declared, rule
 from ofediq.tracking import TrackerChoice
 
@@ -20,6 +28,7 @@ FILES: dict[str, dict[str, type[Any]]] = {
     "federation.toml": {
         "": FederationConfig,
         "model": ModelChoice,
+        "features": FeatureChoice,
         "method": MethodChoice,
         "rounds": Rules,
         "clients": Rules,
@@ -28,7 +37,13 @@ FILES: dict[str, dict[str, type[Any]]] = {
         "page": PageChoice,
         "tracker": TrackerChoice,
     },
-    "client.toml": {"": ClientConfig, "broker": Broker, "source": SourceChoice, "memory": MemoryChoice},
+    "client.toml": {
+        "": ClientConfig,
+        "broker": Broker,
+        "source": SourceChoice,
+        "memory": MemoryChoice,
+        "predictions": PredictionChoice,
+    },
     "config.json": {"": Config},
 }
 

@@ -19,7 +19,7 @@ from ofediq.cli import app
 from ofediq.errors import InputError
 from ofediq.experiment import Config
 from ofediq.federation import Broker, ClientConfig, FederationConfig, Rules
-from ofediq.federation.config import (
+from ofediq.federation.choices import (
     FeatureChoice,
     MemoryChoice,
     MethodChoice,

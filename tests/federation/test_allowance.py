@@ -7,7 +7,7 @@ import numpy as np
 from ofediq import methods
 from ofediq.codec import Raw, pack_frame
 from ofediq.federation.protocol.allowance import CARRIED, MESSAGES, PER_SECOND, SHARE, Allowance
-from ofediq.federation.protocol.coordinator import ATTEMPTS
+from ofediq.federation.protocol.intake import ATTEMPTS
 from ofediq.federation.protocol.messages import UpdateMessage, write_json
 from ofediq.federation.protocol.reports import Report
 from ofediq.randomness import Address

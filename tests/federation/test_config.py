@@ -10,7 +10,7 @@ import pytest
 
 from ofediq.errors import InputError
 from ofediq.federation import Broker, ClientConfig, FederationConfig, Rules, assemble
-from ofediq.federation.config import (
+from ofediq.federation.choices import (
     FeatureChoice,
     MemoryChoice,
     MethodChoice,

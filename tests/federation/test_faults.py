@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from ofediq import models
-from ofediq.federation.config import MethodChoice
+from ofediq.federation.choices import MethodChoice
 from ofediq.federation.network.broker import Broker
 from ofediq.federation.network.link import connect
 from ofediq.federation.protocol.messages import Publish

@@ -19,7 +19,7 @@ from ofediq.cli.render import facts, show
 from ofediq.tracking import TrackerChoice
 
 if TYPE_CHECKING:
-    from ofediq.federation.config import PageChoice
+    from ofediq.federation.choices import PageChoice
     from ofediq.federation.network.broker import Broker
     from ofediq.federation.protocol.monitor import Monitor
     from ofediq.tracking import Tracker

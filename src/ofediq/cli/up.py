@@ -30,7 +30,7 @@ from ofediq.cli.serve import (
 )
 from ofediq.errors import extra, require
 from ofediq.experiment.config import Config
-from ofediq.federation.config import PageChoice
+from ofediq.federation.choices import PageChoice
 from ofediq.federation.names import is_name
 from ofediq.federation.network.broker import Broker
 from ofediq.federation.protocol.rules import Rules

@@ -10,46 +10,39 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.errors import InputError, WireError, require
+from ofediq.errors import InputError, require
 from ofediq.federation.names import require_name
-from ofediq.federation.protocol.allowance import Allowance
-from ofediq.federation.protocol.belief import Belief
 from ofediq.federation.protocol.canary import Canary
 from ofediq.federation.protocol.guard import Guard
+from ofediq.federation.protocol.intake import Intake
 from ofediq.federation.protocol.keeper import Keeper
 from ofediq.federation.protocol.members import Members
 from ofediq.federation.protocol.messages import (
     ModelMessage,
     Publish,
-    UpdateMessage,
-    read_body,
     read_json,
     split_topic,
     write_json,
 )
 from ofediq.federation.protocol.monitor import Monitor
-from ofediq.federation.protocol.reports import Report
 from ofediq.federation.protocol.rules import Rules
+from ofediq.federation.protocol.schedule import Schedule
 from ofediq.federation.protocol.secured import SecureRound, require_additive
 from ofediq.federation.protocol.state import ServerState
 from ofediq.federation.protocol.tally import Tally
 from ofediq.federation.protocol.task import ModelSpec, Task
-from ofediq.federation.protocol.updates import OpenRound, Update, closed_round, read_updates
+from ofediq.federation.protocol.updates import OpenRound, closed_round
 from ofediq.methods import Method
 from ofediq.models import Model
-from ofediq.randomness import Address
 
 log = logging.getLogger("ofediq.federation")
-
-ATTEMPTS = 8
-"""So many frames of a member that cannot be read are tried in a round: reading costs time."""
 
 
 @dataclass(frozen=True)
@@ -102,16 +95,10 @@ class Coordinator:
         task = replace(task, secure=rules.secure)
         self.members = Members(rules.roster)
         self.keeper = Keeper(federation, method, model, task, epoch, len(self.members), initial)
-        self._reports: list[tuple[int, Report]] = []  # since the last round closed
-        self._strays: set[str] = set()  # clients whose report came outside of its round, since then
-        self._belief, self._odd = Belief(method.period), frozenset[int]()
-        self._allowance = Allowance.of(method)
         self.canary: Canary | None = None
-        self._round: OpenRound | None = None
-        self._last_opened = -math.inf
         self.begins_anew = False  # whether it leads though clients have seen more
         self._seen: dict[str, int] = {}  # steps that clients had come to when they greeted
-        self._patience = math.inf  # until when the first round waits for `start_clients`
+        self._schedule = Schedule(rules, method)
         guard = Guard(rules.clip, regular=self.foreseeable)
         if saved is not None:
             self.keeper.resume(saved)
@@ -121,6 +108,7 @@ class Coordinator:
                 self.members.add(name)
             monitor.restore(saved.record)
         self.tally = Tally(guard, self.members, monitor)
+        self._intake = Intake(self.keeper, self.members, self.tally, monitor)
         for name, number in self.members.numbers.items():
             monitor.client(name, number)
 
@@ -180,7 +168,7 @@ class Coordinator:
 
         A state may be a round older than the clients, and the one before it two.
         """
-        if self._last_opened > -math.inf or self.begins_anew or not self.members.present:
+        if self._schedule.started or self.begins_anew or not self.members.present:
             return None
         steps = sorted(self._seen.get(name, 0) for name in self.members.present)
         seen = steps[(len(steps) - 1) // 2]
@@ -191,8 +179,8 @@ class Coordinator:
 
         Clients that were present are still waited for: they lost the broker too, and come back.
         """
-        if self.step and self._patience == math.inf:  # some of those who were there before may not come back
-            self._patience = now + self.rules.deadline
+        if self.step and self._schedule.patience == math.inf:  # some who were there before may not come back
+            self._schedule.patience = now + self.rules.deadline
         actions: list[Action] = [self._publish("task", self.task.encode())]
         if self._round is not None or self.finished:
             actions.append(self._publish(*self.keeper.broadcasts.whole(self._message())))
@@ -207,21 +195,24 @@ class Coordinator:
         kind, name = split_topic(topic, self.federation)
         if self.canary is not None and name in self.canary.names:
             return self.canary.receive(topic, payload, now)
-        if kind in ("here", "u") and not self._allowance.hears(name, now):
+        if kind in ("here", "u") and not self._intake.allowance.hears(name, now):
             self.monitor.rejected["flood"] += 1
             return []
         if kind != "u":
-            self._read_all()
+            self._intake.read_all()
         if kind == "here":
             actions = self._on_presence(name, payload, now)
         elif kind == "u":
             if name in self.members.moving:
                 self.monitor.reject(name, "late")
             else:
-                self._on_update(name, payload, now)
+                self._intake.take(name, payload, now)
+            if self.finished and self._intake.reports:  # last ones: no round will take them along
+                for report in self._intake.believed():
+                    self.monitor.predicted(report)
             actions = []
         elif kind == "s":
-            self._on_secure(name, payload)
+            self._intake.take_secure(name, payload)
             actions = []
         else:
             return []
@@ -229,11 +220,11 @@ class Coordinator:
 
     def tick(self, now: float) -> list[Action]:
         """Close and open rounds as far as time and arrivals allow."""
-        self._read_all()
+        self._intake.read_all()
         return self._go_on(now)
 
     def _go_on(self, now: float) -> list[Action]:
-        actions: list[Action] = list(self._advanced(now))
+        actions: list[Action] = list(self._intake.advance_secure(now))
         if self._round is not None and self._complete(self._round, now):
             actions += self._close(self._round, now)
         if self._round is None and self._may_open(now):
@@ -249,16 +240,15 @@ class Coordinator:
         return min(apart, self._next_tick())
 
     def _next_tick(self) -> float:
-        if self._round is not None:
-            if self._round.secured is not None:
-                return self._round.secured.ends
-            done = self._complete(self._round, self._round.since)  # nobody is due, or everyone was heard
-            return self._round.since + (0.0 if done else self.rules.deadline)
-        if self.finished or len(self.members.present) < self.rules.min_clients:
+        one = self._round
+        if one is not None:
+            if one.secured is not None:
+                return one.secured.ends
+            done = self._complete(one, one.since)  # nobody is due, or everyone was heard
+            return one.since if done else self._schedule.ends(one)
+        if self.finished or self.ahead is not None:
             return math.inf
-        if self._too_few(-math.inf):
-            return self._patience
-        return math.inf if self.rules.pace == "asap" else self._last_opened + self.rules.interval
+        return self._schedule.next_opening(self.step, len(self.members.present))
 
     # Presence ---------------------------------------------------------------------------------------------------
 
@@ -276,7 +266,7 @@ class Coordinator:
             self.monitor.reject(name, "unknown client")
             return []
         self.members.greet(name)
-        self._expect(name)
+        self._intake.expect(name)
         self._seen[name] = seen if isinstance(seen, int) else 0
         row = self.monitor.client(name, self.members.numbers[name])
         row.present, row.last_seen = True, now
@@ -291,7 +281,7 @@ class Coordinator:
         if name not in self.members.present:
             return []
         self.members.present.remove(name)
-        self._expect(name)
+        self._intake.expect(name)
         self.monitor.client(name, self.members.numbers[name]).present = False
         self.monitor.touch()
         return [self._publish(f"welcome/{name}", write_json(number=self.members.numbers[name], online=False))]
@@ -312,7 +302,7 @@ class Coordinator:
         there = self.members.present & canary.names
         self.members.present -= canary.names
         for name in there:
-            self._expect(name)
+            self._intake.expect(name)
         return canary.told(canary.coordinator.welcome(there, now))
 
     def recall(self, now: float) -> list[Action]:
@@ -328,222 +318,62 @@ class Coordinator:
             self.members.moving.add(name)
         return said + self.tick(now)
 
-    # Updates ----------------------------------------------------------------------------------------------------
-
-    def _on_update(self, name: str, payload: bytes, now: float) -> None:
-        if name not in self.members:
-            self.monitor.reject(name, "unknown client")
-            return
-        self.monitor.client(name, self.members.numbers[name]).last_seen = now
-        one = self._round
-        if one is not None and name in one.unread:
-            self._read_all()
-        try:
-            said = UpdateMessage.decode(payload, self.step if one is None else one.step)
-            reason = self._objection(name, said)
-        except WireError:
-            self._malformed(name)
-            return
-        if reason is not None:
-            self.monitor.reject(name, reason)
-        elif said.body and not self.tally.trusts(name):
-            self.monitor.reject(name, "quarantined")  # it is heard, but its update is not read
-            self._accept(name, said)
-        elif said.body and not self._pays(name, said.body):
-            self.monitor.reject(name, "beyond its share")
-            self._accept(name, said)
-        elif said.body and one is not None:
-            one.unread[name] = said
-            if len(one.unread) >= one.together:
-                self._read_all()
-        else:
-            self._accept(name, said)
-
-    def _read_all(self) -> None:
-        """Read the updates that wait for it, in the order in which they came."""
-        one = self._round
-        if one is None or not one.unread:
-            return
-        unread, one.unread = one.unread, {}
-        for (name, said), found in zip(unread.items(), self._read(one, unread), strict=True):
-            if isinstance(found, WireError):
-                self._malformed(name)
-            else:
-                self._accept(name, said, found)
-
-    def _malformed(self, name: str) -> None:
-        if self._round is not None:
-            self._round.failed[name] += 1
-        self.monitor.reject(name, "malformed")
-
-    def _accept(self, name: str, said: UpdateMessage, decoded: Update | None = None) -> None:
-        """What a member said is in order: count it."""
-        row = self.monitor.client(name, self.members.numbers[name])
-        self.members.heard(name)
-        row.present = True
-        row.samples += said.report.samples
-        row.error += said.report.error
-        row.naive += said.report.naive
-        self._reports.append((self.members.numbers[name], said.report))
-        if self.finished:  # a last report: no round will take it along
-            for report in self._believed():
-                self.monitor.predicted(report)
-        one = self._round
-        if one is None or said.step != one.step:  # a farewell
-            self._strays.add(name)
-            self._expect(name)
-            return
-        one.heard.add(name)
-        one.waiting.discard(name)
-        if decoded is not None:
-            row.sent += 1
-            one.updates[name] = decoded
-
-    def _pays(self, name: str, body: bytes) -> bool:
-        return self._allowance.pays(name, 8 * len(body), len(self.members))
-
-    def _read(self, one: OpenRound, said: Mapping[str, UpdateMessage]) -> list[Update | WireError]:
-        """Updates, or, where they must not be read, the fact that they came; errors where they cannot be."""
-        numbers, bodies = [self.members.numbers[name] for name in said], [each.body for each in said.values()]
-        if one.secured is None:
-            address = Address(self.task.seed, one.step, np.array(numbers))
-            return read_updates(self.method, bodies, self.keeper.state.down, address)
-        found: list[Update | WireError] = []
-        for number, body in zip(numbers, bodies, strict=True):
-            try:
-                encoded = read_body(body, ("update",), one.step)["update"]
-                one.secured.take(number, encoded.payload)
-                found.append(Update({}, encoded.bits))
-            except WireError as error:
-                found.append(error)
-        return found
-
-    def _on_secure(self, name: str, payload: bytes) -> None:
-        """Keys, sealed shares or the answer of a member."""
-        one = self._round
-        if name not in self.members or one is None or one.secured is None or name not in (one.due or ()):
-            self.monitor.reject(name, "not due")
-            return
-        try:
-            one.secured.receive(self.members.numbers[name], payload)
-        except WireError:
-            self.monitor.reject(name, "malformed")
-
-    def _advanced(self, now: float) -> list[Publish]:
-        """What secure aggregation has to say now."""
-        one = self._round
-        if one is None or one.secured is None:
-            return []
-        names = {self.members.numbers[name]: name for name in one.due or ()}
-        there = {self.members.numbers[name] for name in self.members.present if self.members.awaited(name)}
-        return one.secured.advance(names, there.__contains__, now)
-
-    def _objection(self, name: str, said: UpdateMessage) -> str | None:
-        """Why a well-formed message is not accepted, if so; its body is not looked at yet."""
-        one = self._round
-        most = said.report.samples if self.monitor.task == "classification" else math.inf
-        if max(said.report.error, said.report.naive) > most:
-            return "malformed"
-        if not said.body:  # a report alone; that of a client which leaves may come in any round
-            known = self._strays if one is None or said.step != one.step else one.heard
-            return "duplicate" if name in known else None
-        if one is None or said.step < one.step:
-            return "late"
-        if said.step > one.step:
-            return "from the future"
-        if name in one.heard:
-            return "duplicate"
-        if one.failed[name] >= ATTEMPTS:
-            return "flood"
-        if one.due is not None and name not in one.due:
-            return "not due"
-        return None
-
     # Rounds -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _round(self) -> OpenRound | None:
+        return self._intake.round
+
+    def _too_few(self, now: float) -> bool:
+        return self._schedule.too_few(len(self.members.present), now)
 
     def _may_open(self, now: float) -> bool:
         if self.finished or self._too_few(now) or self.ahead is not None:
             return False
-        return (
-            self.rules.pace == "asap"
-            or now >= self._last_opened + self._longer(self.step) * self.rules.interval
-        )
-
-    def _longer(self, end: int) -> int:
-        """How many times as long as usual the round to the step `end` may take: where windows grow, so do rounds."""
-        return 1 if self.method.windows is None or end < 1 else int(self.method.window_to(end))
-
-    def _too_few(self, now: float) -> bool:
-        """Whether the next round has to wait for clients."""
-        first = self._last_opened == -math.inf and now < self._patience
-        return len(self.members.present) < self.rules.needed(first)
+        return now >= self._schedule.opens(self.step)
 
     def _open(self, now: float) -> list[Action]:
         step = self.step + self.method.window(self.step)
         due = self.members.due(self.method, self.task.seed, step) if self.foreseeable else None
         self.keeper.regroup(len(self.members))
-        self._round = OpenRound(step, now, len(self.members), due, {}, set(), set())
+        one = self._intake.round = OpenRound(step, now, len(self.members), due, {}, set(), set())
         if self._piece is not None:
             rules = (now, self.rules.deadline)
-            self._round.secured = SecureRound(self.federation, self._piece, self.keeper.epoch, step, *rules)
+            one.secured = SecureRound(self.federation, self._piece, self.keeper.epoch, step, *rules)
         for name in self.members.present:
-            self._expect(name)
-        self._last_opened = now
+            self._intake.expect(name)
+        self._schedule.last_opened = now
         return self._announce()
 
     def _complete(self, one: OpenRound, now: float) -> bool:
         if one.secured is not None:
             return one.secured.phase == 4
-        if now >= one.since + self._longer(one.step) * self.rules.deadline:
-            self._read_all()
+        if now >= self._schedule.ends(one):
+            self._intake.read_all()
             return True
         if (one.due is None and not self.task.passes) or len(self.members.present) < self.rules.min_clients:
             return False
         if one.unread and len(one.waiting) <= len(one.unread) and one.waiting <= one.unread.keys():
-            self._read_all()
+            self._intake.read_all()
         return not one.waiting
-
-    def _expect(self, name: str) -> None:
-        """Whether the open round waits for this client may have changed."""
-        one = self._round
-        if one is not None:
-            due = self.task.passes if one.due is None else name in one.due
-            awaited = due and name in self.members.present and self.members.awaited(name)
-            (one.waiting.add if awaited and name not in one.heard else one.waiting.discard)(name)
 
     def _close(self, one: OpenRound, now: float) -> list[Action]:
         totals = self.tally.totals(one, self.keeper)
         down_bits, left_out = self.keeper.move(one, totals, self.members.numbers)
         for name in left_out:
             self.monitor.reject(name, "not finite")
-        awaited = (
-            one.due if one.due is not None else frozenset(self.members.present if self.task.passes else ())
-        )
-        self.members.missed(awaited - one.heard)
-        self._round = None
-        self._allowance.closed()
+        self._intake.closed()
         bits, present = (float(totals.bits), down_bits + one.catching_up), len(self.members.present)
-        reports = self._believed()
+        reports = self._intake.believed()
         record = closed_round(self.method, self.task.dim, one, reports, present, bits, now - one.since)
         alarms = self.monitor.alarms
         self.monitor.record(record)
         if self.monitor.alarms > alarms:
             log.warning("server: prediction errors have risen by step %d: the data drift", self.step)
         changed = self.keeper.judge(reports, self.monitor, len(self.members))
-        self._strays.clear()
         told = [self._publish("task", self.task.encode())] if changed else []
         last = [*self._announce(), *self.recall(now)] if self.finished else []
         return [Save(self.saved()), *told, *last]
-
-    def _believed(self) -> list[Report]:
-        """What counts of the reports that came since the last round; whose are out of line is marked."""
-        reports = self._belief.fit(self._reports)
-        self._reports.clear()
-        if self._belief.odd != self._odd:
-            self._odd = self._belief.odd
-            for row in self.monitor.rows():
-                row.odd = row.number in self._odd
-        return reports
 
     def _status(self, now: float) -> Literal["waiting", "running", "finished"]:
         if self.finished:

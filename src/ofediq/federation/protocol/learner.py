@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.codec import Additive
 from ofediq.errors import InputError, WireError
 from ofediq.federation import clock
 from ofediq.federation.protocol.inputs import Inputs
 from ofediq.federation.protocol.limits import Limits
-from ofediq.federation.protocol.memory import Memory, MemoryFile, Owner
+from ofediq.federation.protocol.memory import Memory, MemoryFile, Recall
 from ofediq.federation.protocol.messages import (
     ModelMessage,
     Publish,
@@ -30,9 +29,8 @@ from ofediq.federation.protocol.messages import (
     write_json,
 )
 from ofediq.federation.protocol.predictions import REMEMBERED, Asked, Prediction, Waiting
-from ofediq.federation.protocol.reports import Report
-from ofediq.federation.protocol.secured import SecureMember
-from ofediq.federation.protocol.task import Task, differences
+from ofediq.federation.protocol.reports import Reporter
+from ofediq.federation.protocol.task import Task, differences, version_of
 from ofediq.federation.protocol.window import OpenWindow
 from ofediq.methods import round as rounds
 from ofediq.models import Model
@@ -77,8 +75,7 @@ class Learner:
         self.sent = 0
         self.samples = 0
         self._open: OpenWindow | None = None
-        self._memory: Memory | None = None  # None before the first model
-        self._file = file
+        self._recall = Recall(federation, name, file)
         self._took_part = False
         self._stale = 0  # broadcasts of an earlier server in a row
         self._apart = False  # whether it has a task of its own, before the others
@@ -86,8 +83,7 @@ class Learner:
         self._waiting: bytes | None = None  # a model that came before the task or the number
         self.position = 0  # rows of its source that it has read
         self.inputs: Inputs | None = None
-        self._report = Report()
-        self._unreported = 0  # windows since the last report
+        self._reporter = Reporter()
         self._asked = Waiting(remember)
 
     @property
@@ -134,7 +130,7 @@ class Learner:
     @property
     def memory(self) -> Any:
         """What the method remembers, as far as the server has said what counted."""
-        return () if self._memory is None else self._memory.lost
+        return () if self._recall.memory is None else self._recall.memory.lost
 
     def receive(self, kind: str, payload: bytes) -> list[Publish]:
         """A message of the server: `task`, `welcome`, `model`, ... Raises `WireError` if it is not understood."""
@@ -218,9 +214,11 @@ class Learner:
 
     def farewell(self) -> list[Publish]:
         """What is left to report when the client leaves; what it remembers is on disk then."""
-        if self._memory is not None and self.task is not None and self._file is not None:
-            self._file.write(self._present(self._memory), self._owner(self.task), now=True)
-        if self.number is None or self.task is None or not self._report.samples or not self.task.report_every:
+        if self.task is not None and self.inputs is not None:
+            self._recall.leave(self.task, self.inputs.past, self.position)
+        if self.number is None or self.task is None or not self._reporter.pending.samples:
+            return []
+        if not self.task.report_every:
             return []
         return [self._publish(self.step, b"", last=True)]
 
@@ -230,7 +228,7 @@ class Learner:
             return []
         said = []
         if self._apart != (own is not None):
-            self._report = Report()  # what another version predicted says nothing about this one
+            self._reporter.forget()  # what another version predicted says nothing about this one
             said = [self._here()]  # what it says from here on is about this one
         self._apart, payload = own is not None, self._common.get("task")
         if isinstance(own, dict):
@@ -244,7 +242,7 @@ class Learner:
         try:
             return Task.decode(payload, self.limits)
         except WireError as error:
-            if self.task is not None and not _version(payload) > self.task.version:
+            if self.task is not None and not version_of(payload) > self.task.version:
                 raise
             self._open = self.task = None  # what it knows is over: it takes no part until it is told better
             raise WireError(f"{error}; client {self.name} takes no part until it can follow") from None
@@ -263,7 +261,7 @@ class Learner:
         if self.inputs is None or self.task is None or task.model != self.task.model:
             self.inputs = Inputs(task.model, labelled=model.task == "classification")
             self._asked.clear()
-        self.task, self.model, self._open, self._memory = task, model, None, None
+        self.task, self.model, self._open, self._recall.memory = task, model, None, None
         return self._on_waiting()
 
     def _on_waiting(self) -> list[Publish]:
@@ -294,64 +292,29 @@ class Learner:
             again = opened.epoch != one.opened.epoch  # the members of a restarted server begin anew
             one.opened = opened if opened.difference is None else replace(opened, down=one.opened.down)
             if one.secure is not None:
-                return self._take_part(one, one.secure.payload) if again else []
+                return one.take_part(self.federation, self.name, one.secure.payload) if again else []
             return [] if one.said is None else [self._topic(one.said)]
         if opened.difference is not None:
             if one is None or not one.precedes(opened):
                 return self._greet_again()
             opened = replace(opened, down=opened.down._replace(model=one.moved(opened)))
-        memory = self._recall(self.task, self.number, opened)
-        one = self._open = OpenWindow.of(self.task, self.model, self.number, opened, memory)
+        inputs = self._inputs()
+        memory = self._recall.opened(self.task, self.number, opened, inputs.nothing())
+        if not self.samples:  # the first round of this process
+            inputs.past, self.position = memory.past, memory.position
+        one = self._open = OpenWindow.of(self.task, self.model, self.number, opened, memory.lost)
         self._took_part |= not opened.final
-        if opened.final or self._memory is None or self._memory.step != opened.step:
-            return [] if opened.final else self._take_part(one)
+        if opened.final or memory.step != opened.step:
+            return [] if opened.final else one.take_part(self.federation, self.name)
         # It closed this very window before it was restarted: what it said then holds.
         one.taken = one.length
-        one.said = self._memory.said or None
+        one.said = memory.said or None
         return [] if one.said is None else [self._topic(one.said)]
-
-    def _take_part(self, one: OpenWindow, payload: bytes | None = None) -> list[Publish]:
-        """Greet the cohort of this round, where updates are added up unread and it is this client's turn."""
-        piece, step = one.task.method.compress, one.opened.step
-        if not one.task.secure or not isinstance(piece, Additive) or not one.due:
-            return []
-        one.secure = SecureMember(self.federation, self.name, one.number, piece, one.opened.epoch, step)
-        one.secure.payload = payload
-        return [one.secure.hello()]
 
     def _masked(self, one: OpenWindow, body: bytes) -> list[Publish]:
         """The update under its masks, if it can be sent now."""
         self.sent += bool(body)
         return [self._publish(one.opened.step, body)] if body else []
-
-    def _recall(self, task: Task, number: int, opened: ModelMessage) -> Any:
-        """What it remembers when a round opens: the receipt tells whether its last update counted."""
-        inputs = self._inputs()
-        first = Memory.first(rounds.first_memory(task.method, opened.down.model, 1), inputs.nothing())
-        memory, met = self._memory, self.samples > 0
-        if memory is None:
-            memory = first if self._file is None else self._file.read(first, self._owner(task))
-        if memory.step > opened.step:
-            if not memory.empty:
-                log.warning("client %s: its memory is of another run, it starts clean", self.name)
-            memory = first
-        if not met:  # the first round of this process
-            inputs.past, self.position = memory.past, memory.position
-        before = opened.step if opened.final else opened.step - int(task.method.window_to(opened.step))
-        if memory.step <= before:
-            memory = memory.told(memory.step == before and number in (opened.counted or ()))
-        self._memory = memory
-        return memory.lost
-
-    def _owner(self, task: Task) -> Owner:
-        plain = json.loads(task.encode())
-        kept = ("dim", "client", "compress", "beside", "period")
-        method = {name: plain[name] for name in kept}
-        return Owner(self.federation, self.name, plain["model"] or {}, method)
-
-    def _present(self, memory: Memory) -> Memory:
-        """`memory` with what is known of the samples now."""
-        return replace(memory, past=self._inputs().past, position=self.position)
 
     def _greet_again(self) -> list[Publish]:
         """It missed what the difference is added to: the server answers a greeting with the whole model."""
@@ -378,37 +341,35 @@ class Learner:
         if one.taken < one.length:
             return []
         body, lost, counted = one.close(self.name)
-        self._unreported += 1
+        self._reporter.closed()
         if one.task.secure:  # nothing leaves without masks
-            self._memory = self._present(Memory(lost, counted, one.opened.step, b""))
+            self._recall.closed(self._present(lost, counted, one))
             if not body or one.secure is None:
                 return []
             one.secure.payload = read_body(body, ("update",), one.opened.step)["update"].payload
             return self._masked(one, one.secure.body())
-        passes = (
-            one.task.passes or one.due
-        )  # whoever is due and has nothing to send says so: nobody waits for it
-        said = [self._publish(one.opened.step, body)] if body or passes else []
+        # Whoever is due and has nothing to send says so: nobody waits for it.
+        said = [self._publish(one.opened.step, body)] if body or one.task.passes or one.due else []
         self.sent += bool(body)
         one.said = said[0].payload if said else None
-        self._memory = self._present(Memory(lost, counted, one.opened.step, one.said or b""))
-        if self._file is not None:  # before anything is sent
-            self._file.write(self._memory, self._owner(one.task))
+        self._recall.closed(self._present(lost, counted, one), one.task)  # before anything is sent
         return said
+
+    def _present(self, lost: Any, counted: Any, one: OpenWindow) -> Memory:
+        """What it remembers at the end of a window."""
+        return Memory(lost, counted, one.opened.step, one.said or b"", self._inputs().past, self.position)
 
     def _count(self, inputs: Inputs, label: npt.NDArray[Any], error: float) -> None:
         """Count the prediction for a sample whose label is known now."""
         naive = inputs.naive(label)
-        self._report = self._report.plus(error, error if naive is None else naive)
+        self._reporter.count(error, error if naive is None else naive)
         inputs.learn(label, error)
         self.samples += 1
 
     def _publish(self, step: int, body: bytes, *, last: bool = False) -> Publish:
-        report, every = Report(), 1 if self.task is None else self.task.report_every
-        if every and (last or self._unreported >= every):
-            labelled = self.inputs is not None and self.inputs.labelled
-            report, self._report = self._report.split(counted=labelled)
-            self._unreported = 0
+        every = 1 if self.task is None else self.task.report_every
+        labelled = self.inputs is not None and self.inputs.labelled
+        report = self._reporter.due(every, counted=labelled, last=last)
         return self._topic(UpdateMessage(report, step, body).encode())
 
     def _topic(self, payload: bytes) -> Publish:
@@ -418,12 +379,3 @@ class Learner:
     def features(self) -> tuple[str, ...]:
         """The names of a sample's numbers, as the task has them; none before it came."""
         return () if self.task is None or self.task.model is None else self.task.model.features
-
-
-def _version(payload: bytes) -> int:
-    """Of a task that may hold anything; -1 if it has none."""
-    try:
-        version = read_json("task", payload).get("version")
-    except WireError:
-        return -1
-    return version if isinstance(version, int) else -1

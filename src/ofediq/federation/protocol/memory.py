@@ -6,6 +6,7 @@ one for an update that was lost. It keeps both, and the receipt in the next broa
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,6 +16,9 @@ from typing import Any
 import numpy as np
 
 from ofediq.errors import CheckpointError, require_integer
+from ofediq.federation.protocol.messages import ModelMessage
+from ofediq.federation.protocol.task import Task
+from ofediq.methods.round import first_memory
 from ofediq.storage import Format, Stored, leaves
 
 log = logging.getLogger("ofediq.federation")
@@ -131,3 +135,60 @@ class MemoryFile:
         except (CheckpointError, KeyError, TypeError, ValueError) as error:
             log.warning("client: its memory is lost, it starts clean: %s", error)
             return first
+
+
+class Recall:
+    """What a client remembers, from round to round and from process to process.
+
+    Args:
+        federation: its name.
+        name: the client's.
+        file: where its memory outlives the process; None to keep it here alone.
+
+    Attributes:
+        memory: None before the first model.
+    """
+
+    def __init__(self, federation: str, name: str, file: MemoryFile | None = None) -> None:
+        self.memory: Memory | None = None
+        self._federation, self._name, self._file = federation, name, file
+
+    def opened(self, task: Task, number: int, opened: ModelMessage, past: Any) -> Memory:
+        """The memory with which a round opens: its receipt tells whether the last update counted.
+
+        Arguments:
+            task: what all agreed on.
+            number: the client's.
+            opened: the message that opened the round.
+            past: of its samples, if nothing is remembered.
+        """
+        first = Memory.first(first_memory(task.method, opened.down.model, 1), past)
+        memory = self.memory
+        if memory is None:
+            memory = first if self._file is None else self._file.read(first, self._owner(task))
+        if memory.step > opened.step:
+            if not memory.empty:
+                log.warning("client %s: its memory is of another run, it starts clean", self._name)
+            memory = first
+        before = opened.step if opened.final else opened.step - int(task.method.window_to(opened.step))
+        if memory.step <= before:
+            memory = memory.told(memory.step == before and number in (opened.counted or ()))
+        self.memory = memory
+        return memory
+
+    def closed(self, memory: Memory, task: Task | None = None) -> None:
+        """A window is over; with a `task` it is written to the file."""
+        self.memory = memory
+        if self._file is not None and task is not None:
+            self._file.write(memory, self._owner(task))
+
+    def leave(self, task: Task, past: Any, position: int) -> None:
+        """The client goes: what it knows is on disk then, with the `past` of its samples as it is now."""
+        if self._file is not None and self.memory is not None:
+            self._file.write(replace(self.memory, past=past, position=position), self._owner(task), now=True)
+
+    def _owner(self, task: Task) -> Owner:
+        plain = json.loads(task.encode())
+        kept = ("dim", "client", "compress", "beside", "period")
+        method = {name: plain[name] for name in kept}
+        return Owner(self._federation, self._name, plain["model"] or {}, method)

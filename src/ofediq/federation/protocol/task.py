@@ -255,3 +255,12 @@ def differences(before: Any, after: Any, name: str = "") -> list[str]:
         return []
     shown = [text if len(text) <= 60 else f"{text[:57]}..." for text in map(str, (before, after))]
     return [f"{name} {shown[0]} -> {shown[1]}"]
+
+
+def version_of(payload: bytes) -> int:
+    """Of a task that may hold anything; -1 if it has none."""
+    try:
+        version = read_json("task", payload).get("version")
+    except WireError:
+        return -1
+    return version if isinstance(version, int) else -1

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.codec import open_frame
-from ofediq.federation.protocol.messages import ModelMessage, write_body
+from ofediq.codec import Additive, open_frame
+from ofediq.federation.protocol.messages import ModelMessage, Publish, write_body
 from ofediq.federation.protocol.secured import SecureMember
 from ofediq.federation.protocol.task import Task
 from ofediq.methods import round as rounds
@@ -88,6 +88,15 @@ class OpenWindow:
             return False
         drawn = rule.active(self.task.seed, self.opened.step, np.array([self.number]), clients)
         return bool(np.asarray(drawn)[0])
+
+    def take_part(self, federation: str, name: str, payload: bytes | None = None) -> list[Publish]:
+        """Greet the cohort of this round, where updates are added up unread and it is this client's turn."""
+        piece, step = self.task.method.compress, self.opened.step
+        if not self.task.secure or not isinstance(piece, Additive) or not self.due:
+            return []
+        self.secure = SecureMember(federation, name, self.number, piece, self.opened.epoch, step)
+        self.secure.payload = payload
+        return [self.secure.hello()]
 
     def precedes(self, opened: ModelMessage) -> bool:
         """Whether `opened` is the round right after this one, of the same server."""
