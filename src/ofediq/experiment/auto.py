@@ -6,6 +6,7 @@ the server finds its step size on the way. What was assumed is said in one line,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ofediq.errors import require
@@ -13,6 +14,8 @@ from ofediq.experiment.config import Config
 from ofediq.models import Model, build, build_anchored, late
 from ofediq.streams import Dataset, Stream, load, load_own, partition, usual_clients
 from ofediq.streams.features import Pipeline, checked_baseline, featurize, suggest
+
+_SHOWN = 10  # names of columns in a sentence
 
 
 class Prepared(NamedTuple):
@@ -87,15 +90,35 @@ def _load(config: Config, options: dict[str, Any]) -> tuple[Dataset, list[str]]:
         assumed.append(f"the order in time is {found} (--time-column)")
     if own.left_out:
         assumed.append(
-            f"{', '.join(own.left_out)} left out, neither numbers nor categories (--option features=...)"
+            f"{_listed(own.left_out)} left out, neither numbers nor categories (--option features=...)"
         )
+    for name, (cells, example) in list(own.unread.items())[:_SHOWN]:
+        assumed.append(f"{_count(cells, 'cell')} of {name} without a number, such as {example!r}, missing")
+    if own.dropped:
+        needed = [str(config.target), config.client_column, own.time_column]
+        without = " or ".join(name for name in needed if name)
+        assumed.append(f"{_count(own.dropped, 'row')} without {without} left out")
+    names = own.dataset.label_names
+    if "task" not in options and len(names) > 2 and all(name.lstrip("-").isdigit() for name in names):
+        assumed.append(f"{config.target} is one of {len(names)} labels (--option task=regression)")
     return own.dataset, assumed
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names with commas, the first ones of many."""
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'s' * (number > 1)}"
 
 
 def _said_clients(clients: int, samples: int, kind: str) -> str:
     if kind != "stretches":
         return f"{clients} clients (--clients)"
+    if clients == 1:
+        return f"1 client with all {samples:,} rows, because there are few (--client-column, --clients)"
     return (
-        f"{clients} client{'s' * (clients > 1)}, each a stretch of about {samples // clients:,} rows, "
+        f"{_count(clients, 'client')}, each a stretch of about {samples // clients:,} rows, "
         "because no column names them (--client-column, --clients)"
     )

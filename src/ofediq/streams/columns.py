@@ -27,7 +27,10 @@ class Target(NamedTuple):
 
 def encode_target(column: Any, task: str) -> Target:
     """Encode a target column; with `task` "auto", text, truth values and few whole numbers are labels."""
-    numeric = _is_number(column)
+    numeric = is_number(column)
+    if not numeric and not _is_category(column):
+        raise DataError(f"`target` column {column.name!r} must hold numbers or labels, got {_kind(column)}")
+    unlike = task == "auto" and not numeric
     if task == "auto":
         task = "classification" if not numeric or _few_whole_numbers(column) else "regression"
     if task == "regression":
@@ -35,6 +38,11 @@ def encode_target(column: Any, task: str) -> Target:
             raise DataError(f"`target` column {column.name!r} must hold numbers for a regression")
         return Target(numbers(column), "regression", ())
     codes, names = _codes(column)
+    if unlike and len(names) > max(FEW_LABELS, len(codes) // 2):
+        raise DataError(
+            f"`target` column {column.name!r} must hold numbers, or labels that come again, got {len(names)} "
+            f"different texts in {len(codes)} rows, such as {names[0]!r}"
+        )
     if not 2 <= len(names) <= MOST_LABELS:
         raise DataError(
             f"`target` column {column.name!r} must hold 2 to {MOST_LABELS} different labels for a "
@@ -49,17 +57,19 @@ def encode_features(frame: Any) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     names: list[str] = []
     for name in frame.columns:
         column = frame[name]
-        if _is_number(column) or _is_truth(column):
+        if is_number(column) or is_truth(column):
             parts.append(numbers(column)[:, None])
             names.append(name)
             continue
-        codes, values = _codes(column)
-        if len(values) > MOST_CATEGORIES or _is_date(column):
+        codes, values = _codes(column) if _is_category(column) else (np.zeros(0, np.int64), ())
+        if len(values) > MOST_CATEGORIES or not _is_category(column):
             raise DataError(
                 f"column {name!r} is neither numbers nor a category of at most {MOST_CATEGORIES} values (it has "
                 f"{len(values)}): choose other columns with `features`, or use it as time or client column"
             )
-        parts.append(np.eye(len(values))[codes])
+        parts.append(
+            (codes[:, None] == np.arange(len(values))).astype(np.float64)
+        )  # a missing one is none of them
         names.extend(f"{name}={value}" for value in values)
     return np.concatenate(parts, axis=1), tuple(names)
 
@@ -70,58 +80,13 @@ def encode_clients(column: Any) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     return codes.astype(np.int32), names
 
 
-def moments_of(column: Any) -> NDArray[np.float64]:
-    """The moment of each row: numbers as they are, dates as seconds since 1970."""
-    if _is_number(column):
-        return numbers(column)
-    pandas = extra("pandas", "sim")
-    try:
-        dates = pandas.to_datetime(column, format=None if _is_date(column) else "ISO8601", utc=True)
-    except ValueError:
-        raise DataError(
-            f"`time_column` {column.name!r} must hold numbers or ISO 8601 dates, got {column.iloc[0]!r}, ..."
-        ) from None
-    nanoseconds = dates.to_numpy(dtype="datetime64[ns]").astype(np.int64)
-    return np.asarray(nanoseconds / 1e9)
-
-
-def dates_of(frame: Any) -> NDArray[np.float64]:
-    """The moment of each row from the parts of a date, such as year, month, day, hour: seconds since 1970."""
-    parts = frame.rename(columns=lambda name: str(name).lower())
-    try:
-        return moments_of(extra("pandas", "sim").to_datetime(parts))
-    except (ValueError, KeyError) as error:
-        names = ",".join(map(str, frame.columns))
-        raise DataError(
-            f"`time_column` {names} must be parts of a date (year, month, day, hour, ...): {error}"
-        ) from None
-
-
-def is_clock(column: Any) -> bool:
-    """Whether a column holds dates: as such, or as ISO 8601 texts.
-
-    >>> import pandas
-    >>> is_clock(pandas.Series(["2024-01-01 10:00", "2024-01-02 11:30"])), is_clock(pandas.Series(["eco", "full"]))
-    (True, False)
-    """
-    if _is_date(column):
-        return True
-    if _is_number(column) or _is_truth(column) or not len(column):
-        return False
-    try:
-        moments_of(column)
-    except (DataError, TypeError):
-        return False
-    return True
-
-
 def is_feature(column: Any) -> bool:
     """Whether a column can be a feature: numbers, truth values, or a category; not if it is empty."""
     if column.isna().all():
         return False
-    if _is_number(column) or _is_truth(column):
+    if is_number(column) or is_truth(column):
         return True
-    return not _is_date(column) and len(_codes(column)[1]) <= MOST_CATEGORIES
+    return _is_category(column) and len(_codes(column)[1]) <= MOST_CATEGORIES
 
 
 def previous_targets(y: NDArray[Any], client_ids: NDArray[Any] | None) -> NDArray[Any]:
@@ -143,7 +108,7 @@ def previous_targets(y: NDArray[Any], client_ids: NDArray[Any] | None) -> NDArra
 def missing_rows(column: Any) -> NDArray[np.bool_]:
     """Where a column has no value, or an infinite one."""
     missing: NDArray[np.bool_] = column.isna().to_numpy(dtype=np.bool_)
-    if _is_number(column):
+    if is_number(column):
         missing = missing | np.isinf(numbers(column))
     return missing
 
@@ -155,7 +120,7 @@ def numbers(column: Any) -> NDArray[np.float64]:
 
 def _codes(column: Any) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     pandas = extra("pandas", "sim")
-    values = column if _is_number(column) or _is_truth(column) else column.astype(str)
+    values = column if is_number(column) or is_truth(column) else column.map(str, na_action="ignore")
     codes, distinct = pandas.factorize(values, sort=True)
     return codes, tuple(_text(value) for value in distinct)
 
@@ -170,14 +135,35 @@ def _few_whole_numbers(column: Any) -> bool:
     return len(values) <= FEW_LABELS and bool((values == np.round(values)).all())
 
 
-def _is_truth(column: Any) -> bool:
+def is_truth(column: Any) -> bool:
+    """Whether a column holds truth values."""
     return bool(extra("pandas", "sim").api.types.is_bool_dtype(column))
 
 
-def _is_number(column: Any) -> bool:
+def is_number(column: Any) -> bool:
+    """Whether a column holds numbers on a line: neither truth values nor complex ones."""
     types = extra("pandas", "sim").api.types
-    return bool(types.is_numeric_dtype(column)) and not _is_truth(column)
+    return (
+        bool(types.is_numeric_dtype(column)) and not is_truth(column) and not types.is_complex_dtype(column)
+    )
 
 
-def _is_date(column: Any) -> bool:
+def _is_category(column: Any) -> bool:
+    """Whether a column holds texts, truth values or numbers: something that can be the same twice."""
+    pandas = extra("pandas", "sim")
+    if isinstance(column.dtype, pandas.CategoricalDtype) or is_number(column) or is_truth(column):
+        return True
+    if not pandas.api.types.is_object_dtype(column) and not pandas.api.types.is_string_dtype(column):
+        return False
+    return pandas.api.types.infer_dtype(column, skipna=True) in ("string", "mixed-integer", "empty")
+
+
+def _kind(column: Any) -> str:
+    """What a column holds, in a word."""
+    inferred = str(extra("pandas", "sim").api.types.infer_dtype(column, skipna=True))
+    return {"mixed": "lists or objects"}.get(inferred, inferred)
+
+
+def is_date(column: Any) -> bool:
+    """Whether a column holds dates as such, not as texts."""
     return bool(extra("pandas", "sim").api.types.is_datetime64_any_dtype(column))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,15 +12,15 @@ from numpy.typing import NDArray
 
 from ofediq.errors import DataError, require_choice
 from ofediq.streams.columns import (
-    dates_of,
     encode_clients,
     encode_features,
     encode_target,
     missing_rows,
-    moments_of,
+    numbers,
     previous_targets,
 )
 from ofediq.streams.dataset import TASKS, Dataset
+from ofediq.streams.dates import dates_of, moments_of
 from ofediq.streams.scaling import FITTED, fit_scaler, target_scaler
 from ofediq.streams.tables import Table, read_table
 
@@ -43,8 +44,8 @@ def load_file(
         path: a file that ends in .csv, .csv.gz, .parquet or .npz; or what `read_table` made of it.
         target: the column to predict.
         client_column: whose sample it is; deal with `partition(..., kind="column")`.
-        time_column: numbers or ISO 8601 dates that the rows are sorted by, or parts of a date with commas between
-            them, such as "year,month,day,hour". With it, the dataset knows when each
+        time_column: numbers or dates (`ofediq.streams.dates`) that the rows are sorted by, or parts of a date with
+            commas between them, such as "year,month,day,hour". With it, the dataset knows when each
             sample was taken and which target came before it (of the same client).
         features: the columns to predict from; by default all others, or the one array with several axes of an
             npz file. Text columns of up to 50 values become one column per value.
@@ -72,14 +73,15 @@ def load_file(
     table = path if isinstance(path, Table) else read_table(path)
     clock = _clock_columns(table, time_column)
     chosen = _feature_columns(table, target, client_column, clock, features, alone=missing == "keep")
-    needed = [target, *clock, *([] if client_column is None else [client_column])]
+    table = _with_moments(table, clock)
+    needed = [target, *clock[:1], *([] if client_column is None else [client_column])]
     if missing == "keep":
         table = _complete_rows(table, needed, "drop")
     else:
         table = _complete_rows(table, [*chosen, *needed], missing)
     time = None
     if clock:
-        moments = moments_of(table.frame[clock[0]]) if len(clock) == 1 else dates_of(table.frame[clock])
+        moments = numbers(table.frame[clock[0]])
         rows = np.argsort(moments, kind="stable")
         table, time = table.take(rows), moments[rows]
     encoded = encode_target(table.frame[target], task)
@@ -114,7 +116,16 @@ def _clock_columns(table: Table, time_column: str | None) -> list[str]:
     if time_column is None:
         return []
     names = [time_column] if time_column in columns else [name.strip() for name in time_column.split(",")]
-    return [table.require("time_column", name, columns) for name in names]
+    return [table.require_one("time_column", name) for name in names]
+
+
+def _with_moments(table: Table, clock: Sequence[str]) -> Table:
+    """`table` with the moment of each row in place of the first column of its clock; NaN where there is none."""
+    if not clock:
+        return table
+    frame = table.frame
+    moments = moments_of(frame[clock[0]]) if len(clock) == 1 else dates_of(frame[list(clock)])
+    return replace(table, frame=frame.assign(**{clock[0]: moments}))
 
 
 def _feature_columns(
@@ -125,11 +136,13 @@ def _feature_columns(
     features: Sequence[str] | None,
     alone: bool,
 ) -> list[str]:
-    columns = tuple(table.frame.columns)
-    table.require("target", target, columns)
+    table.require_one("target", target)
     taken = {target, *clock}
     if client_column is not None:
-        taken.add(table.require("client_column", client_column, columns))
+        taken.add(table.require_one("client_column", client_column))
+    for argument, used in (("client_column", [client_column]), ("time_column", clock)):
+        if target in used:
+            raise DataError(f"`{argument}` must be another column than the target, got {target!r}")
     if features is None:
         return _default_features(table, taken)
     chosen = [features] if isinstance(features, str) else list(features)
@@ -177,10 +190,7 @@ def _complete_rows(table: Table, used: list[str], missing: str) -> Table:
 def _gaps(table: Table, name: str) -> NDArray[np.bool_]:
     if name in table.frame:
         return missing_rows(table.frame[name])
-    block = table.blocks[name]
-    if block.dtype.kind not in "iufb":
-        raise DataError(f"array {name!r} of {table.path.name} must hold numbers, got {block.dtype}")
-    finite = np.isfinite(block).reshape(len(block), -1)
+    finite = np.isfinite(_block(table, name)).reshape(len(table), -1)
     return np.asarray(~finite.all(axis=1))
 
 
@@ -188,5 +198,12 @@ def _features(table: Table, chosen: list[str]) -> tuple[NDArray[Any], tuple[str,
     if not chosen:
         return np.zeros((len(table), 0)), ()
     if chosen[0] in table.blocks:
-        return table.blocks[chosen[0]].astype(np.float64), ()
+        return _block(table, chosen[0]).astype(np.float64), ()
     return encode_features(table.frame[chosen])
+
+
+def _block(table: Table, name: str) -> NDArray[Any]:
+    block = table.blocks[name]
+    if block.dtype.kind not in "iufb":
+        raise DataError(f"array {name!r} of {table.path.name} must hold numbers, got {block.dtype}")
+    return block

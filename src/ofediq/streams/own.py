@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ofediq.streams.columns import is_clock, is_feature
+from ofediq.streams.columns import is_feature
 from ofediq.streams.dataset import Dataset
+from ofediq.streams.dates import is_clock
 from ofediq.streams.files import load_file
 from ofediq.streams.tables import read_table
+from ofediq.streams.tidy import Unread
 
 _PARTS = ("year", "month", "day", "hour", "minute", "second")
 _FEWEST_ROWS, _USUAL_CLIENTS, _MOST_STEPS = 100, 10, 50_000
@@ -21,12 +23,16 @@ class Own(NamedTuple):
     Attributes:
         dataset: its samples in time order.
         time_column: what they are sorted by; None: the order of the file.
-        left_out: columns that are neither numbers nor categories, with the reason.
+        left_out: columns that are neither numbers nor categories.
+        unread: cells that count as missing because they are no numbers in a column of numbers, by column.
+        dropped: rows without target, client or time.
     """
 
     dataset: Dataset
     time_column: str | None
     left_out: tuple[str, ...]
+    unread: Mapping[str, Unread]
+    dropped: int
 
 
 def load_own(
@@ -63,7 +69,9 @@ def load_own(
         left_out = tuple(name for name in others if name not in features)
     options.setdefault("missing", "keep")
     dataset = load_file(table, target, client_column, time_column, features=features, **options)
-    return Own(dataset, time_column, left_out)
+    used = {target, client_column, time_column, *(features or ())}
+    unread = {name: cells for name, cells in table.unread.items() if name in used}
+    return Own(dataset, time_column, left_out, unread, len(table) - len(dataset))
 
 
 def usual_clients(samples: int) -> int:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import zipfile
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ofediq.errors import DataError, extra
+from ofediq.streams.cells import MISSING, encoding_of, names_in, not_utf8, separator_of
+from ofediq.streams.tidy import Unread, tidy
 
 SUFFIXES = (".csv", ".csv.gz", ".parquet", ".npz")
 _NAMES_SHOWN = 30
-_SEPARATORS = (";", "\t")
+_PARSER = "Error tokenizing data. C error: "
 
 
 @dataclass(frozen=True)
@@ -27,11 +32,15 @@ class Table:
         path: the file.
         frame: a pandas frame of the one-dimensional columns.
         blocks: arrays with more axes (images, windows), by name; only npz files have them.
+        unread: cells that are no numbers in columns that are, by column; they count as missing.
+        repeated: names that more than one column has; nobody can tell which is meant.
     """
 
     path: Path
     frame: Any
     blocks: dict[str, NDArray[Any]]
+    unread: Mapping[str, Unread] = field(default_factory=dict)
+    repeated: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -49,6 +58,14 @@ class Table:
         """The given rows, in the given order."""
         blocks = {name: block[rows] for name, block in self.blocks.items()}
         return replace(self, frame=self.frame.iloc[rows].reset_index(drop=True), blocks=blocks)
+
+    def require_one(self, argument: str, name: str) -> str:
+        """`name` if one column of the frame, and no other, is called so; else a `DataError`."""
+        if name in self.repeated:
+            raise DataError(
+                f"`{argument}` must be one column of {self.path.name}, got {name!r}, of which it has several"
+            )
+        return self.require(argument, name, tuple(self.frame.columns))
 
     def require(self, argument: str, name: str, among: Sequence[str] | None = None) -> str:
         """`name` if it is a column, else a `DataError` that lists the columns."""
@@ -68,59 +85,84 @@ def read_table(path: str | Path) -> Table:
     if not path.is_file():
         raise DataError(f"`path` must be a file, got {str(path)!r}")
     try:
-        table = _read_npz(path) if kind == ".npz" else Table(path, _read_frame(path, kind), {})
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
+        table = _read_npz(path) if kind == ".npz" else _read_frame(path, kind)
+    except UnicodeDecodeError as error:
+        raise not_utf8(path.name, error) from None
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{path.name} cannot be read: {_first_line(error)}") from error
+        raise DataError(f"{path.name} cannot be read: {_first_line(error).removeprefix(_PARSER)}") from error
     if len(table) == 0:
         raise DataError(f"{path.name} has no rows")
-    return table
+    frame, unread = tidy(table.frame)
+    return replace(table, frame=frame, unread=unread)
 
 
-def _read_frame(path: Path, kind: str) -> Any:
-    pandas = extra("pandas", "sim")
+def _read_frame(path: Path, kind: str) -> Table:
     if kind != ".parquet":
-        return _named(_read_csv(path))
-    frame = pandas.read_parquet(path)
-    return _named(frame.reset_index() if frame.index.name is not None else frame)
+        return _read_csv(path)
+    frame = extra("pandas", "sim").read_parquet(path)
+    named = [name for name in frame.index.names if name is not None]
+    if named:  # an index with a name is a column; without one it numbers the rows
+        frame = frame.reset_index(level=named)
+    return Table(path, frame.rename(columns=str), {})
 
 
-def _read_csv(path: Path) -> Any:
-    """A CSV with commas; else with semicolons or tabs, and the decimal sign that makes more columns numbers."""
+def _read_csv(path: Path) -> Table:
+    """A CSV with commas, semicolons, tabs or bars, and the decimal sign that makes more columns numbers."""
     pandas = extra("pandas", "sim")
-    frame = pandas.read_csv(path, low_memory=False)
-    if len(frame.columns) > 1:
-        return frame
-    for separator in _SEPARATORS:
-        if separator in str(frame.columns[0]):
-            readings = [
-                pandas.read_csv(path, sep=separator, decimal=decimal, low_memory=False) for decimal in ".,"
-            ]
-            return max(readings, key=lambda one: one.select_dtypes("number").shape[1])
-    return frame
-
-
-def _named(frame: Any) -> Any:
-    return frame.rename(columns=str)
+    opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    with opened(path, "rb") as file:
+        head = file.read(1 << 16)
+    encoding = encoding_of(path.name, head)
+    with opened(path, "rt", encoding=encoding, newline="") as file:
+        header = next((line for line in file if line.strip()), "")
+    separator = separator_of(header)
+    choices = {"sep": separator, "encoding": encoding, "low_memory": False, "skipinitialspace": True}
+    choices |= {"na_values": sorted(MISSING), "compression": "gzip" if opened is gzip.open else None}
+    signs = ".," if separator == ";" else "."
+    readings = [pandas.read_csv(path, decimal=sign, **choices) for sign in signs]
+    frame = max(readings, key=lambda one: one.select_dtypes("number").shape[1])
+    repeated = names_in(next(csv.reader([header], delimiter=separator), []))[1]
+    names = [str(name).strip() for name in frame.columns]
+    return Table(path, frame.set_axis(names, axis=1), {}, repeated=repeated)
 
 
 def _read_npz(path: Path) -> Table:
     if not zipfile.is_zipfile(path) and path.read_bytes()[:6] != np.lib.format.MAGIC_PREFIX:
         raise DataError(f"{path.name} cannot be read: it is not an npz archive, or only the beginning of one")
-    loaded = np.load(path, allow_pickle=False)
+    loaded = np.load(path, allow_pickle=False)  # a pickle could run anything
     if not isinstance(loaded, np.lib.npyio.NpzFile):
         raise DataError(f"{path.name} holds a single array without a name, not an npz archive")
     with loaded:
-        arrays = {name: loaded[name] for name in loaded.files}
+        arrays = {name: _array(path, loaded, name) for name in loaded.files}
     lengths = {name: array.shape[0] if array.ndim else None for name, array in arrays.items()}
     if len(set(lengths.values())) != 1 or None in lengths.values():
         sizes = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
         raise DataError(f"the arrays of {path.name} must have one row per sample, got {sizes or 'none'}")
+    arrays = {
+        name: array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+        for name, array in arrays.items()
+    }
     columns = {name: array for name, array in arrays.items() if array.ndim == 1}
     blocks = {name: array for name, array in arrays.items() if array.ndim > 1}
     index = range(next(iter(lengths.values())) or 0)
     return Table(path, extra("pandas", "sim").DataFrame(columns, index=index), blocks)
+
+
+def _array(path: Path, archive: Any, name: str) -> NDArray[Any]:
+    """An array of an npz file, in the machine's byte order."""
+    try:
+        array = np.asarray(archive[name])
+    except ValueError as error:
+        if "pickle" not in str(error):
+            raise
+        raise DataError(
+            f"{path.name} cannot be read: array {name!r} holds Python objects, which must be numbers or texts"
+        ) from None
+    if array.dtype.kind not in "biufUSMm":
+        raise DataError(f"array {name!r} of {path.name} must hold numbers or texts, got {array.dtype}")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,0 +1,65 @@
+"""What the texts of a file mean: what is missing, where its cells end. One rule for simulator and client."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+from collections import Counter
+from collections.abc import Sequence
+
+from ofediq.errors import DataError
+
+MISSING = frozenset(
+    ("", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None", "?")
+)
+"""Texts that stand for no value; "?" is that of the UCI archive."""
+
+SEPARATORS = (",", ";", "\t", "|")
+_HEAD = 1 << 16  # bytes of a file that are looked at
+
+
+def encoding_of(name: str, head: bytes) -> str:
+    """How the text of a file is written: UTF-8, or UTF-16 where it begins with its mark.
+
+    Arguments:
+        name: of the file, for a complaint.
+        head: its first bytes.
+
+    >>> encoding_of("plant.csv", b"heat,load"), encoding_of("plant.csv", "heat,load".encode("utf-16"))
+    ('utf-8-sig', 'utf-16')
+    """
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    if head.startswith(b"\x1f\x8b"):
+        raise DataError(f"{name} cannot be read: it is compressed by gzip; such a file must end in .csv.gz")
+    if b"\0" in head[:_HEAD]:
+        raise DataError(f"{name} cannot be read: it is no UTF-8 text (it has bytes of 0)")
+    return "utf-8-sig"
+
+
+def not_utf8(name: str, error: UnicodeDecodeError) -> DataError:
+    """The complaint about a file in another encoding, with a way out."""
+    byte = error.object[error.start]
+    return DataError(
+        f"{name} cannot be read: it is no UTF-8 text (byte {byte:#04x}); "
+        "`iconv -f latin1 -t utf-8` writes one from a Western European file"
+    )
+
+
+def separator_of(header: str) -> str:
+    """What is between two cells: the first of comma, semicolon, tab and bar that cuts the names apart.
+
+    >>> separator_of("when;heat;load"), separator_of('"heat, inside",load'), separator_of("load")
+    (';', ',', ',')
+    """
+    return next((sign for sign in SEPARATORS if len(next(csv.reader([header], delimiter=sign), ())) > 1), ",")
+
+
+def names_in(header: Sequence[str]) -> tuple[list[str], frozenset[str]]:
+    """Names of columns without the blanks around them, and those that come more than once.
+
+    >>> names_in(["when", " heat", "heat "])
+    (['when', 'heat', 'heat'], frozenset({'heat'}))
+    """
+    names = [name.strip() for name in header]
+    return names, frozenset(name for name, count in Counter(names).items() if name and count > 1)

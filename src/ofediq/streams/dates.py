@@ -1,0 +1,111 @@
+"""When a row was taken: numbers, dates in one of the usual ways to write them, or the parts of a date."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ofediq.errors import DataError, extra
+from ofediq.streams.columns import is_date, is_number, is_truth, numbers
+
+# A column is a time if so many of its cells are; a row whose cell is none has no time.
+_MOSTLY = 0.9
+_TRIED = 200  # cells that a way to write dates is tried on first
+_PERHAPS = re.compile(r"\s*\w{1,9}\W+\w{1,4}\W.*\d")
+_DAYS = (
+    *("%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%m/%d/%Y", "%m-%d-%Y", "%Y/%m/%d"),
+    *("%d %b %Y", "%d-%b-%Y", "%b %d %Y", "%b %d, %Y"),
+)
+_HOURS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
+
+
+def moments_of(column: Any) -> NDArray[np.float64]:
+    """The moment of each row: numbers as they are, dates as seconds since 1970; NaN for a cell that is none.
+
+    Dates are ISO 8601, or day, month and year in one order throughout. Whether 3/4 is in March or in April is told by
+    the other rows; if they cannot tell, nobody can.
+
+    >>> import pandas
+    >>> moments_of(pandas.Series(["31/01/1970 12:00", "01/02/1970 00:00"])).tolist()
+    [2635200.0, 2678400.0]
+    """
+    if is_number(column):
+        return numbers(column)
+    found = _read_dates(column)
+    known = np.asarray(column.notna())
+    if found is None or np.isfinite(found)[known].mean() < _MOSTLY:
+        raise DataError(
+            f"`time_column` {column.name!r} must hold numbers or ISO 8601 dates, got {column[known].iloc[0]!r}, ..."
+        )
+    return found
+
+
+def dates_of(frame: Any) -> NDArray[np.float64]:
+    """The moment of each row from the parts of a date, such as year, month, day, hour: seconds since 1970."""
+    pandas = extra("pandas", "sim")
+    parts = frame.rename(columns=lambda name: str(name).lower())
+    names = ",".join(map(str, frame.columns))
+    try:
+        found = _seconds(pandas.to_datetime(parts, errors="coerce"))
+    except (ValueError, KeyError) as error:
+        raise DataError(
+            f"`time_column` {names} must be parts of a date (year, month, day, hour, ...): {error}"
+        ) from None
+    if np.isfinite(found).mean() < _MOSTLY:
+        raise DataError(
+            f"`time_column` {names} must be parts of a date, got {tuple(map(str, frame.iloc[0]))}, ..."
+        )
+    return found
+
+
+def is_clock(column: Any) -> bool:
+    """Whether a column holds dates: as such, or as texts.
+
+    >>> import pandas
+    >>> is_clock(pandas.Series(["2024-01-01 10:00", "2024-01-02 11:30"])), is_clock(pandas.Series(["eco", "full"]))
+    (True, False)
+    """
+    if is_date(column):
+        return True
+    if is_number(column) or is_truth(column) or not column.notna().any():
+        return False
+    try:
+        moments_of(column)
+    except (DataError, TypeError):
+        return False
+    return True
+
+
+def _read_dates(column: Any) -> NDArray[np.float64] | None:
+    """Seconds since 1970, NaN where a cell is no date; None where no way to write dates fits, or two do."""
+    pandas = extra("pandas", "sim")
+    if is_date(column):
+        return _seconds(pandas.to_datetime(column, utc=True))
+    found = _seconds(pandas.to_datetime(column, format="ISO8601", utc=True, errors="coerce"))
+    known = column.notna()
+    share = float(np.isfinite(found)[known.to_numpy()].mean())
+    head = column[known].iloc[:_TRIED]
+    if share >= _MOSTLY or head.map(lambda cell: bool(_PERHAPS.match(str(cell)))).mean() < _MOSTLY:
+        return found if share >= _MOSTLY else None
+    ways = [day + hour for day, hour in product(_DAYS, _HOURS)]
+    fitting = [way for way in ways if _written(head, way).notna().mean() >= _MOSTLY / 2]
+    read = {way: _seconds(_written(column, way)) for way in fitting}
+    counts = {way: np.isfinite(moments).sum() for way, moments in read.items()}
+    best = [way for way, count in counts.items() if count == max(counts.values())]
+    if len({read[way].tobytes() for way in best}) != 1:
+        return None
+    return read[best[0]]
+
+
+def _written(column: Any, way: str) -> Any:
+    return extra("pandas", "sim").to_datetime(column.astype(str), format=way, utc=True, errors="coerce")
+
+
+def _seconds(dates: Any) -> NDArray[np.float64]:
+    known = dates.notna().to_numpy()
+    nanoseconds = dates.to_numpy(dtype="datetime64[ns]").astype(np.int64)
+    return np.where(known, nanoseconds / 1e9, np.nan)

@@ -1,0 +1,109 @@
+"""Columns of a stranger's table as what they mean: numbers in texts, truth values with gaps, bytes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ofediq.errors import extra
+from ofediq.streams.cells import MISSING
+
+# A text column is numbers if so many of its cells are; with fewer different cells it may as well be labels.
+_MOSTLY, _FEW = 0.9, 20
+_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
+_SURELY_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*|,\d{3})")
+_DECIMAL_COMMA = re.compile(r"[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?")
+_NUMBERS = ("decimal", "integer", "floating", "mixed-integer-float")
+
+
+class Unread(NamedTuple):
+    """Cells of a column of numbers that are none, and so count as missing.
+
+    Attributes:
+        cells: how many.
+        example: one of them.
+    """
+
+    cells: int
+    example: str
+
+
+def tidy(frame: Any) -> tuple[Any, dict[str, Unread]]:
+    """`frame` with every column as what it means, and what could not be read, by column.
+
+    - Text of which at least nine in ten cells are numbers, and that has more than 20 different ones: numbers; so are
+      all numbers with commas for decimals or thousands, where only one of the two can be meant.
+    - Decimals and whole numbers of any size: floats. Durations: seconds. Truth values with gaps: 1, 0 and missing.
+    - Bytes: text. "?" and other words for nothing: missing.
+
+    >>> import pandas
+    >>> cells = [f"{n}.5" for n in range(30)] + ["-"]
+    >>> made, unread = tidy(pandas.DataFrame({"load": cells, "money": ["1,250.5"] * 31, "mode": ["eco"] * 31}))
+    >>> made.iloc[0].tolist(), unread
+    ([0.5, 1250.5, 'eco'], {'load': Unread(cells=1, example='-')})
+    """
+    types = extra("pandas", "sim").api.types
+    made, unread = {}, {}
+    for name in frame.columns:
+        column = frame[name]
+        if types.is_timedelta64_dtype(column):
+            made[name] = column.dt.total_seconds()
+        elif types.is_object_dtype(column) or types.is_string_dtype(column):
+            found, missed = _meant(column)
+            if found is not None:
+                made[name] = found
+            if missed is not None:
+                unread[name] = missed
+    return (frame.assign(**made) if made else frame), unread
+
+
+def _meant(column: Any) -> tuple[Any | None, Unread | None]:
+    """A column of texts or objects as what it means; None where it may stay."""
+    pandas = extra("pandas", "sim")
+    kind = pandas.api.types.infer_dtype(column, skipna=True)
+    if kind in _NUMBERS:
+        return pandas.to_numeric(column.map(float, na_action="ignore"), errors="coerce"), None
+    if kind == "boolean":
+        return column.astype("boolean"), None
+    if kind == "bytes":
+        column, kind = column.map(lambda cell: cell.decode(errors="replace"), na_action="ignore"), "string"
+    if kind != "string":
+        return None, None
+    texts = column.astype(object).str.strip()
+    texts = texts.where(~texts.isin(MISSING), None)
+    return _numbers(texts) or (texts, None)
+
+
+def _numbers(texts: Any) -> tuple[Any, Unread | None] | None:
+    """Texts as numbers; None if they are something else."""
+    pandas = extra("pandas", "sim")
+    known = texts[texts.notna()]
+    if not len(known):
+        return None
+    plain = known.map(_plain_form(known))
+    numbers = pandas.to_numeric(plain, errors="coerce")
+    bad = numbers.isna()
+    if bad.any() and (bad.mean() > 1 - _MOSTLY or known.nunique() <= _FEW):
+        return None
+    unread = Unread(int(bad.sum()), str(known[bad].iloc[0])) if bad.any() else None
+    return numbers.astype(np.float64).reindex(texts.index), unread
+
+
+def _plain_form(known: Any) -> Any:
+    """How a number in these texts becomes one that Python reads: "1,5" has a decimal comma, "1,250.5" thousands.
+
+    "1,250" alone may be either, and stays a text.
+    """
+    commas = known[known.str.contains(",", regex=False)]
+    if not len(commas):
+        return str
+    grouped: NDArray[np.bool_] = commas.str.fullmatch(_GROUPED).to_numpy()
+    decimal: NDArray[np.bool_] = commas.str.fullmatch(_DECIMAL_COMMA).to_numpy()
+    if grouped.mean() >= _MOSTLY and commas.str.fullmatch(_SURELY_GROUPED).any():
+        return lambda text: text.replace(",", "") if _GROUPED.fullmatch(text) else text
+    if decimal.mean() >= _MOSTLY and not grouped[decimal].all():
+        return lambda text: text.replace(",", ".") if _DECIMAL_COMMA.fullmatch(text) else text
+    return str

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+
+from ofediq.errors import DataError
+from ofediq.streams import load_own
+from ofediq.streams.dates import is_clock, moments_of
+
+MOMENTS = [datetime(2024, 1, 1, tzinfo=UTC).timestamp() + 3600 * 7 * hour for hour in range(60)]
+
+
+def _written(way: str) -> pandas.Series:
+    return pandas.Series(
+        [datetime.fromtimestamp(moment, UTC).strftime(way) for moment in MOMENTS], name="when"
+    )
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "%Y-%m-%d %H:%M",
+        "%Y-%m-%dT%H:%M:%SZ",
+        "%Y-%m-%d %H:%M+00:00",
+        "%d.%m.%Y %H:%M",
+        "%d/%m/%Y %H:%M:%S",
+        "%m/%d/%Y %I:%M %p",
+        "%d-%b-%Y %H:%M",
+        "%b %d %Y %H:%M",
+    ],
+)
+def test_the_usual_ways_to_write_a_date(way: str) -> None:
+    np.testing.assert_array_equal(moments_of(_written(way)), MOMENTS)
+
+
+def test_zones_that_change_from_row_to_row() -> None:
+    column = pandas.Series(["2024-01-01T12:00+02:00", "2024-01-01T12:00-05:00"])
+    assert np.diff(moments_of(column)).tolist() == [7 * 3600]
+
+
+def test_days_that_may_be_months_are_not_guessed() -> None:
+    column = pandas.Series(["03/04/2024", "05/06/2024", "07/08/2024"], name="when")
+    assert not is_clock(column)
+    with pytest.raises(
+        DataError, match="`time_column` 'when' must hold numbers or ISO 8601 dates, got '03/04/2024'"
+    ):
+        moments_of(column)
+
+
+@pytest.mark.parametrize(
+    "texts", [["eco", "full"], ["1-2", "3-4"], ["10.0.0.1", "10.0.0.2"], ["a 1 b 2", "c 3 d 4"]]
+)
+def test_other_texts_are_no_time(texts: list[str]) -> None:
+    assert not is_clock(pandas.Series(texts))
+
+
+def test_a_row_without_a_readable_date_is_left_out(tmp_path: Path) -> None:
+    when = _written("%d.%m.%Y %H:%M")
+    when[5], when[9] = "yesterday", None
+    frame = pandas.DataFrame({"when": when, "heat": range(60), "y": np.arange(60) + 0.5})
+    frame.to_csv(tmp_path / "own.csv", index=False)
+    own = load_own(tmp_path / "own.csv", "y")
+    assert (own.time_column, own.dropped) == ("when", 2)
+    assert own.dataset.time is not None
+    np.testing.assert_array_equal(own.dataset.time, np.delete(MOMENTS, [5, 9]))
+
+
+def test_parts_of_a_date_that_is_none_are_left_out(tmp_path: Path) -> None:
+    rows = [f"2024,1,{day},{day}.5" for day in range(1, 30)] + ["2024,2,31,0.5"]
+    (tmp_path / "own.csv").write_text("year,month,day,y\n" + "\n".join(rows))
+    own = load_own(tmp_path / "own.csv", "y")
+    assert (own.time_column, own.dropped, len(own.dataset)) == ("year,month,day", 1, 29)
