@@ -42,8 +42,8 @@ def tidy(frame: Any) -> tuple[Any, dict[str, Unread]]:
     >>> import pandas
     >>> cells = [f"{n}.5" for n in range(30)] + ["-"]
     >>> made, unread = tidy(pandas.DataFrame({"load": cells, "money": ["1,250.5"] * 31, "mode": ["eco"] * 31}))
-    >>> made.iloc[0].tolist(), unread
-    ([0.5, 1250.5, 'eco'], {'load': Unread(cells=1, example='-')})
+    >>> made["load"].tolist()[:2], made["money"].tolist()[0], unread
+    ([0.5, 1.5], 1250.5, {'load': Unread(cells=1, example='-')})
     """
     types = extra("pandas", "sim").api.types
     made, unread = {}, {}
