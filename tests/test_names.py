@@ -11,19 +11,13 @@ from types import ModuleType
 
 import ofediq
 
-# Words that still stand for two things, each with a reason to go: take one out when it has only one home.
+# Words with two homes, each with its reason.
 KNOWN = {
     "FederatedClassifier",  # for River and in scikit-learn's style: users of either expect this name
     "FederatedRegressor",
-    "Grid",  # the scheme on the wire, and the compressor that sends it
-    "Identity",  # the compressor that changes nothing, and the layer
-    "Moments",
-    "Outcome",
-    "Pool",  # the layer, and the samples that clients draw from
-    "Round",
-    "Rules",
+    "Grid",  # the scheme on the wire, and the same as compressor of a method
+    "Identity",  # the compressor and the layer that change nothing: users write both
     "Signs",  # as Grid
-    "Steered",
 }
 
 

@@ -19,7 +19,7 @@ from ofediq.methods.client import Outcome
 from ofediq.methods.server import Totals
 from ofediq.models import Model, linear, softmax
 from ofediq.randomness import Address
-from ofediq.streams.features.running import Moments, no_moments, scaled, update
+from ofediq.streams.features.running import RunningMoments, no_moments, scaled, update
 
 Vector = npt.NDArray[np.float32]
 
@@ -247,10 +247,10 @@ _HORIZON = 10_000  # steps over which a steered method plans its budget
 _LIMIT = 5.0  # deviations at which a reading or a target is cut
 
 
-def _put(moments: Moments, client: int, values: Any) -> Moments:
+def _put(moments: RunningMoments, client: int, values: Any) -> RunningMoments:
     """`moments` with one client's values taken in."""
-    one = update(Moments(*(part[client] for part in moments)), values, horizon=1e4)
+    one = update(RunningMoments(*(part[client] for part in moments)), values, horizon=1e4)
     parts = [part.copy() for part in moments]
     for part, new in zip(parts, one, strict=True):
         part[client] = new
-    return Moments(*parts)
+    return RunningMoments(*parts)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ofediq.errors import InputError
-from ofediq.experiment import Folder, Outcome, sweep
+from ofediq.experiment import Folder, RunOutcome, sweep
 from ofediq.experiment.parallel import processes_for
 from tests.experiment.listeners import Listener
 from tests.experiment.test_runner import CONFIG, assert_same, changed, in_folder, results
@@ -21,11 +21,11 @@ TWO = changed(seeds=2)
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+def alone(tmp_path_factory: pytest.TempPathFactory) -> RunOutcome:
     return in_folder(tmp_path_factory.mktemp("alone"), config=TWO)
 
 
-def test_processes_change_nothing_and_an_interruption_is_continued(alone: Outcome, tmp_path: Path) -> None:
+def test_processes_change_nothing_and_an_interruption_is_continued(alone: RunOutcome, tmp_path: Path) -> None:
     listener = Listener(interrupt=("4 runs in 2 processes", 1))
     first = in_folder(tmp_path, listener, TWO, jobs=2)
     assert first.interrupted

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ofediq.errors import CheckpointError
-from ofediq.experiment import Config, Experiment, Folder, Outcome, run
+from ofediq.experiment import Config, Experiment, Folder, RunOutcome, run
 from ofediq.experiment.archive import load_result, save_result
 from ofediq.simulation import Result, simulate
 from ofediq.simulation.interrupt import deferred_interrupt
@@ -31,19 +31,21 @@ def changed(**choices: Any) -> Config:
     return Config.from_dict({**CONFIG.to_dict(), **choices})
 
 
-def results(outcome: Outcome) -> dict[tuple[str, int], Result]:
+def results(outcome: RunOutcome) -> dict[tuple[str, int], Result]:
     assert outcome.comparison is not None
     return {(key, one.seed): one for key, runs in outcome.comparison.runs.items() for one in runs}
 
 
-def in_folder(path: Path, listener: Listener | None = None, config: Config = CONFIG, **how: Any) -> Outcome:
+def in_folder(
+    path: Path, listener: Listener | None = None, config: Config = CONFIG, **how: Any
+) -> RunOutcome:
     folder = Folder(path)
     folder.open(config, resume=how.get("resume", False))
     experiment = EXPERIMENT if config is CONFIG else Experiment.set_up(config)
     return run(experiment, folder, listener or Listener(), **how)
 
 
-def assert_same(found: Outcome, wanted: Outcome) -> None:
+def assert_same(found: RunOutcome, wanted: RunOutcome) -> None:
     left, right = results(found), results(wanted)
     assert left.keys() == right.keys()
     for pair, one in left.items():
@@ -52,7 +54,7 @@ def assert_same(found: Outcome, wanted: Outcome) -> None:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> RunOutcome:
     return in_folder(tmp_path_factory.mktemp("whole"))
 
 
@@ -60,7 +62,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     "place", [("OFedIQ, seed 0", 1), ("OFedIQ, seed 0", 100), ("OFedIQ, seed 0", 150), ("Local, seed 0", 1)]
 )
 def test_an_interrupted_run_continues_bit_by_bit(
-    tmp_path: Path, whole: Outcome, place: tuple[str, int]
+    tmp_path: Path, whole: RunOutcome, place: tuple[str, int]
 ) -> None:
     listener = Listener(place)
     first = in_folder(tmp_path, listener)
@@ -74,7 +76,7 @@ def test_an_interrupted_run_continues_bit_by_bit(
 
 
 def test_what_is_finished_is_not_run_again(
-    tmp_path: Path, whole: Outcome, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, whole: RunOutcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_folder(tmp_path)
     monkeypatch.setattr("ofediq.experiment.runner.simulate", None)
@@ -88,7 +90,7 @@ def test_what_is_finished_is_not_run_again(
     ]
 
 
-def test_a_crash_loses_only_what_came_after_the_last_checkpoint(tmp_path: Path, whole: Outcome) -> None:
+def test_a_crash_loses_only_what_came_after_the_last_checkpoint(tmp_path: Path, whole: RunOutcome) -> None:
     class Crash(Listener):
         def advanced(self, done: int) -> None:
             if done > 100:
@@ -100,7 +102,7 @@ def test_a_crash_loses_only_what_came_after_the_last_checkpoint(tmp_path: Path, 
     assert_same(in_folder(tmp_path, resume=True), whole)
 
 
-def test_every_seed_has_its_own_stream_and_draws(tmp_path: Path, whole: Outcome) -> None:
+def test_every_seed_has_its_own_stream_and_draws(tmp_path: Path, whole: RunOutcome) -> None:
     config = changed(methods=["ofediq"], seed=5, seeds=2)
     pairs = results(in_folder(tmp_path, config=config))
     assert list(pairs) == [("ofediq", 5), ("ofediq", 6)]
@@ -111,7 +113,7 @@ def test_every_seed_has_its_own_stream_and_draws(tmp_path: Path, whole: Outcome)
     assert not np.array_equal(pairs["ofediq", 5].senders, pairs["ofediq", 6].senders)
 
 
-def test_naive_references_have_a_curve_per_seed(whole: Outcome) -> None:
+def test_naive_references_have_a_curve_per_seed(whole: RunOutcome) -> None:
     assert whole.comparison is not None
     assert {name: len(curves) for name, curves in whole.comparison.naive.items()} == {
         "mean": 1,
@@ -138,7 +140,7 @@ def test_regret_is_measured_for_convex_models_unless_told_otherwise(
     assert bool(outcome.comparison.regrets) is measured
 
 
-def test_a_finished_result_comes_back_from_disk(tmp_path: Path, whole: Outcome) -> None:
+def test_a_finished_result_comes_back_from_disk(tmp_path: Path, whole: RunOutcome) -> None:
     result = results(whole)["ofediq", 0]
     save_result(tmp_path / "result.npz", result)
     parts = (result.method, result.model, result.stream)
@@ -149,7 +151,7 @@ def test_a_finished_result_comes_back_from_disk(tmp_path: Path, whole: Outcome) 
         load_result(tmp_path / "result.npz", *parts, seed=1)
 
 
-def test_a_broken_result_is_one_sentence(tmp_path: Path, whole: Outcome) -> None:
+def test_a_broken_result_is_one_sentence(tmp_path: Path, whole: RunOutcome) -> None:
     result = results(whole)["ofediq", 0]
     (tmp_path / "result.npz").write_bytes(b"PK\x03\x04 broken")
     with pytest.raises(CheckpointError, match=r"^cannot read finished result "):

@@ -13,7 +13,8 @@ from ofediq import models
 from ofediq.kernels.library import SOURCES
 from ofediq.models import Network
 from ofediq.simulation.native import native_status
-from ofediq.simulation.native.window import Kernels, Rules, network_numbers
+from ofediq.simulation.native.layout import SenderRules, network_numbers
+from ofediq.simulation.native.window import Kernels
 from tests.simulation.test_native import some_samples
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
@@ -36,7 +37,12 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "rules", [Rules(), Rules(form="quantized", levels=3, blocks=5), Rules(moves=True, step_size=0.05)]
+    "rules",
+    [
+        SenderRules(),
+        SenderRules(form="quantized", levels=3, blocks=5),
+        SenderRules(moves=True, step_size=0.05),
+    ],
 )
 @pytest.mark.parametrize(
     "model",
@@ -44,7 +50,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids=["cnn", "mlp", "softmax"],
 )
 def test_an_emulated_processor_finds_the_same(
-    model: Network, rules: Rules, program: Path, tmp_path: Path
+    model: Network, rules: SenderRules, program: Path, tmp_path: Path
 ) -> None:
     x, y = some_samples(model, 12)
     order = np.arange(12, dtype=np.int32).reshape(2, 6)

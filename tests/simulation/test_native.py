@@ -1,8 +1,7 @@
-"""The compiled kernels against the JAX engine, the codec, themselves on other threads, and without a compiler."""
+"""The compiled kernels against the JAX engine, the codec, and themselves on other threads."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import subprocess
 import sys
@@ -26,8 +25,9 @@ from ofediq.methods.server import Descend
 from ofediq.models import Model, Network
 from ofediq.randomness import Address, Purpose, stream_key
 from ofediq.simulation import InterruptedRunError, Result, client_mesh, native, simulate
-from ofediq.simulation.native import native_status, native_sums, window
-from ofediq.simulation.native.window import Kernels, Rules, quantized, supports, thread_count
+from ofediq.simulation.native import native_status, native_sums
+from ofediq.simulation.native.layout import SenderRules
+from ofediq.simulation.native.window import Kernels, quantized, supports, thread_count
 from ofediq.simulation.window import Setting
 from ofediq.streams import Dataset, Stream
 from tests.models.stacks import stacks
@@ -133,7 +133,8 @@ def test_threads_survive_a_fork_and_serve_several_callers() -> None:
 import os, threading
 import numpy as np
 from ofediq import models
-from ofediq.simulation.native.window import Kernels, Rules
+from ofediq.simulation.native.layout import SenderRules
+from ofediq.simulation.native.window import Kernels
 
 model = models.mlp_classifier(40, 5)
 rng = np.random.default_rng(0)
@@ -142,7 +143,7 @@ params, order = model.initial(0), np.arange(3000, dtype=np.int32)[None]
 everyone, ones = np.ones(3000, bool), np.ones(3000, np.float32)
 
 def total():
-    rules = Rules(form="quantized", levels=3, blocks=9)
+    rules = SenderRules(form="quantized", levels=3, blocks=9)
     return Kernels(model, x, y, threads=3).run(params, order, everyone, ones, rules, 0, 1).total
 
 expected = total()
@@ -279,128 +280,6 @@ def test_a_mesh_runs_in_jax() -> None:
     assert isinstance(native_sums(Setting(METHODS["fedogd"], MODELS["cnn"], CLIENTS, client_mesh(1))), str)
 
 
-@pytest.mark.parametrize("setting", [("CC", "no-such-compiler"), ("PATH", "/nowhere"), ("CC", "false")])
-def test_without_a_compiler(
-    setting: tuple[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("OFEDIQ_CACHE", str(tmp_path))
-    monkeypatch.setenv(*setting)
-    assert native_status().startswith("no compiled kernels: ")
-    result = simulate(METHODS["ofediq"], patchy_stream("mlp-regressor"), MODELS["mlp-regressor"])
-    assert np.isfinite(result.loss).all()
-
-
-@needs_compiler
-@pytest.mark.parametrize("blocker", ["file", "read-only"])
-def test_cache_that_cannot_be_written(blocker: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    if blocker == "file":
-        cache.write_text("not a directory")
-    else:
-        if os.getuid() == 0:
-            pytest.skip("root can write anywhere")
-        cache.mkdir(mode=0o500)
-    monkeypatch.setenv("OFEDIQ_CACHE", str(cache))
-    assert native_status().startswith("compiled kernels: ")
-    assert str(cache) not in native_status()
-
-
-@needs_compiler
-def test_processes_compile_at_the_same_time(tmp_path: Path) -> None:
-    code = "from ofediq.simulation.native import native_status; print(native_status())"
-    command, environment = [sys.executable, "-c", code], {**os.environ, "OFEDIQ_CACHE": str(tmp_path)}
-    started = [
-        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)
-    ]
-    said = {process.communicate(timeout=120)[0] for process in started}
-    assert len(said) == 1
-    assert said.pop().startswith("compiled kernels: ")
-    assert len(list((tmp_path / "native").iterdir())) == 1
-
-
-def status(cache: Path, **environment: str) -> str:
-    """`native_status` with another cache, asked anew."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**environment, "OFEDIQ_CACHE": str(cache)}.items():
-            patch.setenv(name, value)
-        library.forget()
-        return native_status()
-
-
-def cached(cache: Path) -> Path:
-    """The one library in the cache."""
-    (found,) = (cache / "native").glob("*.so")
-    return found
-
-
-@needs_compiler
-def test_a_truncated_or_changed_library_is_made_again(tmp_path: Path) -> None:
-    first = status(tmp_path)
-    whole = cached(tmp_path).read_bytes()
-    for damaged in (b"", whole[:100], whole[: len(whole) // 2], whole[:-1] + bytes([whole[-1] ^ 1])):
-        library_file = cached(tmp_path)
-        library_file.unlink()  # it is in use: a new file, not another content of the same
-        library_file.write_bytes(damaged)
-        # A process of its own: half a library ends the one that loads it.
-        code = "from ofediq.simulation.native import native_status; print(native_status())"
-        environment = {**os.environ, "OFEDIQ_CACHE": str(tmp_path)}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
-        )
-        assert (done.returncode, done.stdout.strip()) == (0, first)
-        assert cached(tmp_path).read_bytes() == whole
-
-
-@needs_compiler
-def test_nobody_else_may_write_to_what_is_loaded(tmp_path: Path) -> None:
-    (tmp_path / "native").mkdir()
-    (tmp_path / "native").chmod(0o777)
-    before = os.umask(0)
-    try:
-        status(tmp_path)
-    finally:
-        os.umask(before)
-    for path in (tmp_path / "native", cached(tmp_path)):
-        assert not path.stat().st_mode & 0o022
-    made = cached(tmp_path).stat().st_ino
-    cached(tmp_path).chmod(0o777)
-    status(tmp_path)
-    assert cached(tmp_path).stat().st_ino != made
-
-
-@needs_compiler
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can make files of somebody else")
-@pytest.mark.parametrize("what", ["folder", "file", "link"])
-def test_a_library_of_somebody_else_is_not_loaded(what: str, tmp_path: Path) -> None:
-    first = status(tmp_path)
-    theirs = cached(tmp_path)
-    if what == "folder":
-        os.chown(tmp_path / "native", 12345, 12345)
-        assert str(tmp_path) not in status(tmp_path)
-        return
-    if what == "link":
-        elsewhere = theirs.rename(tmp_path / "elsewhere.so")
-        theirs.symlink_to(elsewhere)
-    else:
-        os.chown(theirs, 12345, 12345)
-    assert status(tmp_path) == first
-    assert (cached(tmp_path).lstat().st_uid, cached(tmp_path).is_symlink()) == (0, False)
-
-
-@needs_compiler
-@pytest.mark.parametrize("setting", [("PATH", "/nowhere"), ("CC", "no-such-compiler"), ("CC", "false")])
-def test_a_library_in_the_cache_needs_no_compiler(setting: tuple[str, str], tmp_path: Path) -> None:
-    first = status(tmp_path)
-    assert status(tmp_path, **dict([setting])) == first
-
-
-@needs_compiler
-def test_library_of_another_layout_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    longer = type("Longer", (window._Window,), {"_fields_": [("another", ctypes.c_void_p)]})
-    monkeypatch.setattr(window, "_Window", longer)
-    assert isinstance(native_sums(Setting(METHODS["fedogd"], MODELS["cnn"], CLIENTS, None)), str)
-
-
 @needs_compiler
 def test_bad_arguments_do_not_reach_c() -> None:
     model = models.mlp_regressor(5)
@@ -411,14 +290,14 @@ def test_bad_arguments_do_not_reach_c() -> None:
         "order": np.zeros((1, 3), np.int32),
         "sends": np.ones(3, bool),
         "rates": np.ones(3, np.float32),
-        "rules": Rules(),
+        "rules": SenderRules(),
     }
     bad = {
         "params": np.zeros(3, np.float32),
         "order": np.full((1, 3), 4, np.int32),
         "sends": np.ones(2, bool),
         "rates": np.ones(4, np.float32),
-        "rules": Rules(form="quantized", levels=3, blocks=model.dim + 1),
+        "rules": SenderRules(form="quantized", levels=3, blocks=model.dim + 1),
     }
     for name, value in bad.items():
         with pytest.raises(InputError, match="must"):
@@ -480,7 +359,7 @@ def assert_same_gradient(model: Network) -> None:
     params, weights = model.initial(3), np.ones(21, np.float32)
     losses, errors, gradient = model.batch_gradient(params, x, y, weights)
     order = np.arange(21, dtype=np.int32)[None]
-    sums = Kernels(model, x, y).run(params, order, weights > 0, weights, Rules(), seed=0, step=1)
+    sums = Kernels(model, x, y).run(params, order, weights > 0, weights, SenderRules(), seed=0, step=1)
     np.testing.assert_allclose(sums.total, gradient, rtol=1e-4, atol=1e-4 * np.abs(gradient).max())
     np.testing.assert_allclose(sums.loss, [losses.sum()], rtol=1e-4)
     np.testing.assert_allclose(sums.error, [errors.sum()], rtol=1e-4)
@@ -496,7 +375,7 @@ def assert_same_windows(model: Network) -> None:
         gradients = model.client_gradients(own, x[rows], y[rows])
         own, expected = own - step_size * gradients, expected + gradients
     rates, sends = np.array([0.5, 1.0, 1.0], np.float32), np.array([True, True, False])
-    rules = Rules(moves=True, step_size=float(step_size))
+    rules = SenderRules(moves=True, step_size=float(step_size))
     sums = Kernels(model, x, y).run(params, order, sends, rates, rules, seed=0, step=3)
     total = expected[0] / rates[0] + expected[1]
     np.testing.assert_allclose(sums.total, total, rtol=1e-3, atol=1e-3 * np.abs(total).max())

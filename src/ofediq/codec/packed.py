@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ofediq.codec.arithmetic import MAX_LEVELS
 from ofediq.codec.blocks import MAX_DIM
 from ofediq.codec.message import Symbols, Vector, require_norm_bits
-from ofediq.codec.readers import Layout, Scale, read_rows
+from ofediq.codec.readers import DigitLayout, SymbolScale, read_rows
 from ofediq.errors import WireError, require_integer
 
 Digits = NDArray[np.uint64]
@@ -31,7 +31,7 @@ Digits = NDArray[np.uint64]
 _FEW_DIGITS = 64  # so few are quicker to handle one by one than in another round
 
 
-class Round(NamedTuple):
+class Grouping(NamedTuple):
     """One round of gathering digits into groups.
 
     Attributes:
@@ -55,14 +55,14 @@ class Round(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def _rounds(count: int, base: int) -> tuple[Round, ...]:
+def _rounds(count: int, base: int) -> tuple[Grouping, ...]:
     rounds = []
     while count:
         group = _group(base, 2**64)
         top = base**group
         low_bytes = (top.bit_length() - 25) // 8  # keeps 25 to 32 bits
         groups, loose = divmod(count, group) if count > _FEW_DIGITS else (0, count)
-        rounds.append(Round(base, group, groups, loose, low_bytes))
+        rounds.append(Grouping(base, group, groups, loose, low_bytes))
         count, base = groups, -(-top >> 8 * low_bytes)
     return tuple(rounds)
 
@@ -76,7 +76,7 @@ def _group(base: int, limit: int) -> int:
 
 
 @lru_cache(maxsize=256)
-def _last_bits(rounds: tuple[Round, ...]) -> int:
+def _last_bits(rounds: tuple[Grouping, ...]) -> int:
     """Bits of the last integer."""
     span = 1
     for each in rounds:
@@ -214,20 +214,20 @@ def unpack_rows(
 
 
 def unpack_values(
-    data: NDArray[np.uint8], tails: Sequence[int], count: int, scale: Scale
+    data: NDArray[np.uint8], tails: Sequence[int], count: int, scale: SymbolScale
 ) -> tuple[Vector, NDArray[np.bool_]] | None:
     """The numbers [n, count] in packed symbols, and which rows are in order; None without compiled code."""
     return read_rows(data, tails, _layout(count, 2 * scale.levels + 1), scale)
 
 
 @lru_cache(maxsize=256)
-def _layout(count: int, base: int) -> Layout:
+def _layout(count: int, base: int) -> DigitLayout:
     rounds = _rounds(count, base)
-    return Layout(rounds, count, (_last_bits(rounds) - 1) // 8)
+    return DigitLayout(rounds, count, (_last_bits(rounds) - 1) // 8)
 
 
 def _loose_digits(
-    data: NDArray[np.uint8], tails: Sequence[int], rounds: tuple[Round, ...]
+    data: NDArray[np.uint8], tails: Sequence[int], rounds: tuple[Grouping, ...]
 ) -> tuple[list[NDArray[np.uint32]], NDArray[np.bool_]]:
     """The digits in the last integers, last round first, and whether each integer is in its range."""
     found = [np.empty((len(data), each.loose), np.uint32) for each in reversed(rounds)]
@@ -247,7 +247,7 @@ def _low_bytes(values: Digits, width: int) -> bytes:
     return values.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)[:, :width].tobytes()
 
 
-def _with_low_bytes(high: NDArray[np.uint32], low: NDArray[np.uint8], each: Round) -> Digits:
+def _with_low_bytes(high: NDArray[np.uint32], low: NDArray[np.uint8], each: Grouping) -> Digits:
     """Join the two parts of each group's number, [n, groups]."""
     padded = np.zeros((len(low), each.groups, 8), np.uint8)
     padded[..., : each.low_bytes] = low.reshape(len(low), each.groups, each.low_bytes)
@@ -256,7 +256,7 @@ def _with_low_bytes(high: NDArray[np.uint32], low: NDArray[np.uint8], each: Roun
     return values
 
 
-def _split(values: Digits, each: Round, rows: NDArray[np.uint32]) -> None:
+def _split(values: Digits, each: Grouping, rows: NDArray[np.uint32]) -> None:
     """Write the digits of each number into the column of `rows` below it.
 
     As many digits at a time as 32 bits hold: divisions of 64 bits take several times as long.

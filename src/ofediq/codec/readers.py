@@ -15,7 +15,7 @@ from ofediq.kernels import library
 
 
 class Gathering(Protocol):
-    """A round of gathering digits into groups: `packed.Round`."""
+    """A round of gathering digits into groups: `packed.Grouping`."""
 
     base: int
     group: int
@@ -24,7 +24,7 @@ class Gathering(Protocol):
     low_bytes: int
 
 
-class Layout(NamedTuple):
+class DigitLayout(NamedTuple):
     """Where the digits of a message are.
 
     Attributes:
@@ -38,7 +38,7 @@ class Layout(NamedTuple):
     last_bytes: int
 
 
-class Scale(NamedTuple):
+class SymbolScale(NamedTuple):
     """What makes numbers of symbols.
 
     Attributes:
@@ -84,7 +84,7 @@ class _PackedRows(ctypes.Structure):
 
 
 def read_rows(
-    data: NDArray[np.uint8], tails: Sequence[int], layout: Layout, scale: Scale | None = None
+    data: NDArray[np.uint8], tails: Sequence[int], layout: DigitLayout, scale: SymbolScale | None = None
 ) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
     """Digits [n, count] of packed messages, uint32, or their numbers, float32; and which rows are in order.
 

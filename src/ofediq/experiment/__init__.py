@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ofediq.experiment.folder import unfinished_folder as unfinished_folder
     from ofediq.experiment.output import write_output as write_output
     from ofediq.experiment.runner import Listener as Listener
-    from ofediq.experiment.runner import Outcome as Outcome
+    from ofediq.experiment.runner import RunOutcome as RunOutcome
     from ofediq.experiment.runner import finished as finished
     from ofediq.experiment.runner import run as run
     from ofediq.experiment.setup import Experiment as Experiment
@@ -39,7 +39,7 @@ _HOMES = {
     "Experiment": "setup",
     "Folder": "folder",
     "Listener": "runner",
-    "Outcome": "runner",
+    "RunOutcome": "runner",
     "free_folder": "folder",
     "finished": "runner",
     "frontier": "budgets",

@@ -8,7 +8,7 @@ from ofediq import __version__
 from ofediq.errors import InputError
 from ofediq.experiment.config import Config
 from ofediq.experiment.folder import Folder
-from ofediq.experiment.runner import Outcome
+from ofediq.experiment.runner import RunOutcome
 from ofediq.federation.model_file import FILE, save_model
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.report import Comparison, draw_comparison, draw_regrets, summarize, write_metrics
@@ -17,7 +17,7 @@ from ofediq.storage import save_json
 
 
 def write_output(
-    config: Config, folder: Folder, outcome: Outcome, spec: ModelSpec | None = None
+    config: Config, folder: Folder, outcome: RunOutcome, spec: ModelSpec | None = None
 ) -> dict[str, Any]:
     """Write metrics.parquet, figure.png, model.safetensors, regret.png (where regrets were measured), summary.json.
 

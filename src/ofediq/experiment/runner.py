@@ -46,7 +46,7 @@ class Listener(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class RunOutcome:
     """What a run came to.
 
     Attributes:
@@ -68,7 +68,7 @@ def run(
     resume: bool = False,
     checkpoint_every: int | None = None,
     jobs: int | None = 1,
-) -> Outcome:
+) -> RunOutcome:
     """Run all methods with all seeds in an open `folder`.
 
     Seed i deals the data, starts the model and makes every draw. All methods of a seed run before the next seed,
@@ -93,7 +93,7 @@ def run(
     except KeyboardInterrupt:
         interrupted = True
         work.read_fresh()
-    return Outcome(work.comparison(), tuple(work.notes), interrupted)
+    return RunOutcome(work.comparison(), tuple(work.notes), interrupted)
 
 
 def finished(experiment: Experiment, folder: Folder) -> Comparison | None:

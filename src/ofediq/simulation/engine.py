@@ -40,7 +40,7 @@ from ofediq.simulation.interrupt import deferred_interrupt
 from ofediq.simulation.mesh import over_processes, own_share, place, shares
 from ofediq.simulation.native import descends, native_model, native_sums
 from ofediq.simulation.result import Result
-from ofediq.simulation.window import Feed, Pool, Setting
+from ofediq.simulation.window import Feed, SamplePool, Setting
 from ofediq.streams import Stream
 
 Progress = Callable[[int, int], None]
@@ -159,7 +159,7 @@ class _Run:
         else:
             share = slice(0, -(-stream.clients // devices) * devices)  # with some that fill up the mesh
         padded = share.stop - share.start
-        pool = place(Pool(stream.x, stream.y), mesh)  # type: ignore[arg-type]  # NumPy in, JAX out
+        pool = place(SamplePool(stream.x, stream.y), mesh)  # type: ignore[arg-type]  # NumPy in, JAX out
         feed = Feed(pool, place(np.arange(share.start, share.stop, dtype=np.int32), mesh, 0), np.uint32(seed))
         carry: Any
         if method.topology == "federated":

@@ -25,7 +25,7 @@ from ofediq.models import Model
 from ofediq.randomness import Address
 
 
-class Pool(NamedTuple):
+class SamplePool(NamedTuple):
     """All samples of a dataset; streams hold indices into it."""
 
     x: jax.Array
@@ -57,7 +57,7 @@ class Setting:
 class Feed(NamedTuple):
     """What a run reads."""
 
-    pool: Pool
+    pool: SamplePool
     ids: jax.Array  # [n], the numbers of these clients
     seed: Any
 
@@ -130,7 +130,9 @@ def _sum_everything(setting: Setting, down: Down, feed: Feed, slot: Slot) -> Sum
     return Sums(loss, error, {"update": total}, senders, bits)
 
 
-def _evaluate(model: Model, params: jax.Array, pool: Pool, order: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _evaluate(
+    model: Model, params: jax.Array, pool: SamplePool, order: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """Sums of losses and errors at each step of the window, [L] each, all with the common model."""
     rows = in_chunks(order, model.evaluate_chunk or model.chunk)
 
@@ -238,7 +240,7 @@ def _run(
 
 
 def _walk(
-    setting: Setting, down: Down, memory: Any, pool: Pool, order: jax.Array
+    setting: Setting, down: Down, memory: Any, pool: SamplePool, order: jax.Array
 ) -> tuple[Window, jax.Array, jax.Array]:
     """The window of some clients along their own paths; `order` is [L, n]. Losses and errors if personal, else 0."""
     method, model = setting.method, setting.model

@@ -19,7 +19,7 @@ from ofediq.codec.entropy import decode_entropy, encode_entropy
 from ofediq.codec.message import Symbols, Vector, check_norms, check_symbols, require_norm_bits
 from ofediq.codec.norms import norm_bytes, norms_from_bytes
 from ofediq.codec.packed import fixed_bytes, pack, packed_payload_bytes, unpack, unpack_rows, unpack_values
-from ofediq.codec.readers import Scale
+from ofediq.codec.readers import SymbolScale
 from ofediq.codec.schemes.scheme import (
     Encoded,
     decode_each,
@@ -164,7 +164,7 @@ class Blockwise(ABC):
         norms = norms_from_bytes(np.ascontiguousarray(data[:, :split]), self.norm_bits).reshape(-1, blocks)
         tails = [one.tail for one in encoded]
         if type(self).values is Blockwise.values:
-            made = unpack_values(data[:, split:], tails, dim, Scale(norms, levels, self.most_norm))
+            made = unpack_values(data[:, split:], tails, dim, SymbolScale(norms, levels, self.most_norm))
             if made is not None:
                 return made
         digits, good = unpack_rows(data[:, split:], tails, dim, 2 * levels + 1)

@@ -29,7 +29,7 @@ from ofediq.federation.protocol.messages import (
     write_json,
 )
 from ofediq.federation.protocol.predictions import REMEMBERED, Asked, Prediction, Waiting
-from ofediq.federation.protocol.reports import Reporter
+from ofediq.federation.protocol.reports import PendingReport
 from ofediq.federation.protocol.task import Task, differences, version_of
 from ofediq.federation.protocol.window import OpenWindow
 from ofediq.methods import round as rounds
@@ -83,7 +83,7 @@ class Learner:
         self._waiting: bytes | None = None  # a model that came before the task or the number
         self.position = 0  # rows of its source that it has read
         self.inputs: Inputs | None = None
-        self._reporter = Reporter()
+        self._pending = PendingReport()
         self._asked = Waiting(remember)
 
     @property
@@ -216,7 +216,7 @@ class Learner:
         """What is left to report when the client leaves; what it remembers is on disk then."""
         if self.task is not None and self.inputs is not None:
             self._recall.leave(self.task, self.inputs.past, self.position)
-        if self.number is None or self.task is None or not self._reporter.pending.samples:
+        if self.number is None or self.task is None or not self._pending.report.samples:
             return []
         if not self.task.report_every:
             return []
@@ -228,7 +228,7 @@ class Learner:
             return []
         said = []
         if self._apart != (own is not None):
-            self._reporter.forget()  # what another version predicted says nothing about this one
+            self._pending.forget()  # what another version predicted says nothing about this one
             said = [self._here()]  # what it says from here on is about this one
         self._apart, payload = own is not None, self._common.get("task")
         if isinstance(own, dict):
@@ -341,7 +341,7 @@ class Learner:
         if one.taken < one.length:
             return []
         body, lost, counted = one.close(self.name)
-        self._reporter.closed()
+        self._pending.closed()
         if one.task.secure:  # nothing leaves without masks
             self._recall.closed(self._present(lost, counted, one))
             if not body or one.secure is None:
@@ -362,14 +362,14 @@ class Learner:
     def _count(self, inputs: Inputs, label: npt.NDArray[Any], error: float) -> None:
         """Count the prediction for a sample whose label is known now."""
         naive = inputs.naive(label)
-        self._reporter.count(error, error if naive is None else naive)
+        self._pending.count(error, error if naive is None else naive)
         inputs.learn(label, error)
         self.samples += 1
 
     def _publish(self, step: int, body: bytes, *, last: bool = False) -> Publish:
         every = 1 if self.task is None else self.task.report_every
         labelled = self.inputs is not None and self.inputs.labelled
-        report = self._reporter.due(every, counted=labelled, last=last)
+        report = self._pending.due(every, counted=labelled, last=last)
         return self._topic(UpdateMessage(report, step, body).encode())
 
     def _topic(self, payload: bytes) -> Publish:

@@ -75,20 +75,20 @@ class Report:
         return cls(_count_of(code >> 24), _sum_of(code >> 12 & 0xFFF), _sum_of(code & 0xFFF))
 
 
-class Reporter:
+class PendingReport:
     """Adds up what a client will report, and says when it is time.
 
     Attributes:
-        pending: what has not been reported.
+        report: what has not been sent.
     """
 
     def __init__(self) -> None:
-        self.pending = Report()
+        self.report = Report()
         self._windows = 0  # closed since the last report
 
     def count(self, error: float, naive: float) -> None:
         """One more prediction, and what the naive one would have been wrong by."""
-        self.pending = self.pending.plus(error, naive)
+        self.report = self.report.plus(error, naive)
 
     def closed(self) -> None:
         """A window is over."""
@@ -96,14 +96,14 @@ class Reporter:
 
     def forget(self) -> None:
         """Nothing of what is pending will be reported."""
-        self.pending = Report()
+        self.report = Report()
 
     def due(self, every: int, *, counted: bool, last: bool) -> Report:
         """What the next message says: nothing but after `every` windows, or if it is the `last` one; 0 is never."""
         if not every or not (last or self._windows >= every):
             return Report()
         self._windows = 0
-        report, self.pending = self.pending.split(counted=counted)
+        report, self.report = self.report.split(counted=counted)
         return report
 
 

@@ -115,9 +115,7 @@ static int run_samples(const struct samples *s) {
     b.slots = adds ? slot_count(n, s->count) : batches < MAX_SLOTS ? (int)batches : MAX_SLOTS;
     b.slot_room = slot_floats(n);
     b.thread_room = lay_out(n, NULL, &worker);
-    int threads = s->threads < b.slots ? s->threads : b.slots;
-    double effort = (double)s->count * n->inner;
-    if (effort < WORTH_A_THREAD * threads) threads = 1 + (int)(effort / WORTH_A_THREAD);
+    int threads = worth(s->threads, (double)s->count * n->inner, b.slots);
     size_t fixed = room(n->inner) + room(n->packed), sums = adds ? b.slots * b.slot_room : 0;
     b.inner = borrow((fixed + sums + threads * b.thread_room) * sizeof(float));
     if (!b.inner) return 1;

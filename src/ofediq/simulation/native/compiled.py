@@ -19,7 +19,8 @@ import numpy.typing as npt
 from ofediq.arrays import FASTER, Array
 from ofediq.kernels.library import UnavailableError
 from ofediq.models import Model, Network
-from ofediq.simulation.native.window import load, network_numbers, network_places, thread_count
+from ofediq.simulation.native.layout import load, network_numbers, network_places
+from ofediq.simulation.native.window import thread_count
 
 _EVALUATED = 2**12  # samples that are evaluated at once
 

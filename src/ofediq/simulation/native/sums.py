@@ -24,7 +24,8 @@ from ofediq.randomness import Address, Purpose, uniform
 from ofediq.simulation.blocks import Block, Carry, Records
 from ofediq.simulation.mesh import one_device_each
 from ofediq.simulation.native.compiled import Compiled
-from ofediq.simulation.native.window import Kernels, Rules, Steered, load, supports
+from ofediq.simulation.native.layout import SenderRules, SteeredRound, load
+from ofediq.simulation.native.window import Kernels, supports
 from ofediq.simulation.window import Feed, Setting, Slot, Sums
 
 _SMALL = 1000
@@ -80,13 +81,13 @@ def _obstacle(model: Model) -> str:
     return ""
 
 
-def _rules(method: Method, dim: int) -> Rules | str:
+def _rules(method: Method, dim: int) -> SenderRules | str:
     """The method in the kernels' numbers, or which of its pieces they do not know."""
     client, compress, rule = method.client, method.compress, method.participation
     if type(client) is Hold:
-        rules = Rules()
+        rules = SenderRules()
     elif type(client) is Ogd and client.mirror == Euclidean():
-        rules = Rules(moves=True, step_size=client.step_size)
+        rules = SenderRules(moves=True, step_size=client.step_size)
     else:
         return f"kernels do not know the client rule {type(client).__name__}"
     if not method.combine.adds:
@@ -120,7 +121,7 @@ def _form(compress: Compressor, dim: int) -> dict[str, Any] | str:
 class NativeSums:
     """Called like `window_sums`; keeps its working memory from window to window of one run."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: SenderRules) -> None:
         self._rules = rules
         self._kernels: Kernels | None = None
 
@@ -135,7 +136,7 @@ class NativeSums:
         rates = np.ones(order.shape[1], np.float32)
         if rule.proportional is not None:
             draws = np.asarray(uniform(address.key(Purpose.PARTICIPATE), np.zeros(1, np.uint32)))
-            round_ = Steered.round(down.scalars["grid_step"], *rule.proportional, draws)
+            round_ = SteeredRound.round(down.scalars["grid_step"], *rule.proportional, draws)
         elif not rule.everyone:
             drawn, rates = (np.asarray(part) for part in rule.draw(address, setting.clients))
             sends &= drawn

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ofediq.streams.features.running import Moments, Numbers, average, no_moments, scaled, update
+from ofediq.streams.features.running import Numbers, RunningMoments, average, no_moments, scaled, update
 
 FADES = (0.5, 0.2, 0.05)
 FORECASTS = ("last", *(f"fading {rate}" for rate in FADES), "mean", "middle", "season")
@@ -25,7 +25,7 @@ class NumberPast(NamedTuple):
 
     number: Numbers  # [clients], how many there were
     past: Numbers  # [clients, depth], newest first; NaN where there was none
-    moments: Moments  # [clients]
+    moments: RunningMoments  # [clients]
     fading: Numbers  # [clients, fades], means in which older targets fade
     change: Numbers  # [clients], mean squared difference of neighbours
     misses: Numbers  # [clients, forecasts], mean squared error of each naive forecast

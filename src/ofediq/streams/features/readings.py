@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ofediq.errors import DataError
-from ofediq.streams.features.running import Moments, Numbers, average, no_moments, scaled, update
+from ofediq.streams.features.running import Numbers, RunningMoments, average, no_moments, scaled, update
 
 
 class Seen(NamedTuple):
     """What a client remembers of its readings, [clients, readings] each."""
 
     last: Numbers  # the last known value; NaN before the first
-    moments: Moments
+    moments: RunningMoments
     change: Numbers  # mean squared change so far
     changes: Numbers  # how many there were
 

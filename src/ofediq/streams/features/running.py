@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.float64]
 
 
-class Moments(NamedTuple):
+class RunningMoments(NamedTuple):
     """Mean and variance so far; weights fade after `horizon` values.
 
     Attributes:
@@ -32,12 +32,14 @@ class Moments(NamedTuple):
         return np.sqrt(self.spread)
 
 
-def no_moments(*shape: int) -> Moments:
+def no_moments(*shape: int) -> RunningMoments:
     """Before the first value."""
-    return Moments(np.zeros(shape), np.zeros(shape), np.zeros(shape))
+    return RunningMoments(np.zeros(shape), np.zeros(shape), np.zeros(shape))
 
 
-def update(moments: Moments, values: Numbers, horizon: float, *, robust: bool = False) -> Moments:
+def update(
+    moments: RunningMoments, values: Numbers, horizon: float, *, robust: bool = False
+) -> RunningMoments:
     """`moments` after `values`; NaN leaves an entry as it is.
 
     With a = max(1 / n, 1 / horizon) for the n-th value v: mean' = mean + a (v - mean) and
@@ -58,7 +60,7 @@ def update(moments: Moments, values: Numbers, horizon: float, *, robust: bool = 
     rate = np.maximum(1 / np.maximum(count, 1), 1 / horizon)
     off = np.where(known, values - moments.mean, 0.0)
     kept = np.where(known, 1 - rate, 1.0)
-    return Moments(count, moments.mean + rate * off, kept * (moments.spread + rate * off * off))
+    return RunningMoments(count, moments.mean + rate * off, kept * (moments.spread + rate * off * off))
 
 
 _ENOUGH = 10

@@ -1,0 +1,230 @@
+"""What Python and C agree on: the structures of a window, numbers that both sides have, and layers as numbers."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+from ctypes import c_float, c_int32, c_int64, c_uint32, c_void_p
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ofediq.codec.kit import MAX_LEVELS, MAX_NORM, TINY
+from ofediq.codec.tables import book_bits, magnitude_classes, signed_widths
+from ofediq.errors import InputError
+from ofediq.kernels import library
+from ofediq.methods.loudness import unpack
+from ofediq.models import Network
+
+MOST_THREADS = 64
+MOST_LAYERS = 32
+_KINDS, _ACTIVATIONS = ("conv", "dense", "pool"), ("identity", "relu", "tanh")
+_CLASSES = len(magnitude_classes(MAX_LEVELS)[0])
+_BOOK = book_bits(1).shape[1]
+FORMS = ("plain", "quantized", "rotated", "grid")
+ROOM = 16  # floats that a kernel may touch past the end of a vector
+
+_NUMBERS = tuple(map(float, (MAX_LEVELS, _CLASSES, MAX_NORM, TINY, MOST_LAYERS, MOST_THREADS, _BOOK)))
+"""What C calls the same."""
+
+
+class ModelLayout(ctypes.Structure):
+    """`struct model` of the kernels."""
+
+    _fields_ = [
+        ("stages", c_void_p),
+        ("places", c_void_p),
+        ("count", c_int32),
+        ("regression", c_int32),
+        ("penalty", c_float),
+    ]
+
+
+class SteeringLayout(ctypes.Structure):
+    """`struct steering`."""
+
+    _fields_ = [
+        ("on", c_int32),
+        ("step", c_float),
+        ("loudest", c_float),
+        ("spread", c_float),
+        ("floor", c_float),
+        ("draws", c_void_p),
+        ("sent", c_void_p),
+    ]
+
+
+class CodingLayout(ctypes.Structure):
+    """`struct coding`."""
+
+    _fields_ = [
+        ("classes", c_int32),
+        ("fixed", c_int64),
+        ("own", c_int64),
+        ("widths", c_void_p),
+        ("book", c_void_p),
+        ("bits", c_void_p),
+    ]
+
+
+class SendingLayout(ctypes.Structure):
+    """`struct sending`."""
+
+    _fields_ = [("form", c_int32), ("levels", c_int32), ("blocks", c_int64), ("coding", CodingLayout)]
+
+
+class WindowLayout(ctypes.Structure):
+    """`struct window`."""
+
+    _fields_ = [
+        ("model", ModelLayout),
+        ("steps", c_int32),
+        ("clients", c_int32),
+        ("threads", c_int32),
+        ("moves", c_int32),
+        ("step_size", c_float),
+        ("windows", c_int32),
+        ("descent", c_float),
+        ("seed", c_uint32),
+        ("step", c_uint32),
+        ("first", c_uint32),
+        ("features", c_int64),
+        ("params", c_void_p),
+        ("samples", c_void_p),
+        ("targets", c_void_p),
+        ("ends", c_void_p),
+        ("order", c_void_p),
+        ("sends", c_void_p),
+        ("rates", c_void_p),
+        ("scratch", c_void_p),
+        ("losses", c_void_p),
+        ("errors", c_void_p),
+        ("squares", c_void_p),
+        ("total", c_void_p),
+        ("sending", SendingLayout),
+        ("steering", SteeringLayout),
+    ]
+
+
+class SenderRules(NamedTuple):
+    """What the senders do, in numbers.
+
+    Attributes:
+        moves: whether they take local steps inside a window.
+        step_size: of those.
+        form: what they send: updates as they are ("plain"), "quantized", "rotated" with dither, or on a "grid".
+        levels: s.
+        blocks: b.
+        fixed: bytes of a payload that is not modelled, if payloads are entropy-coded; then their bits are counted.
+        own: the same for one on a grid of its own.
+    """
+
+    moves: bool = False
+    step_size: float = 0.0
+    form: str = "plain"
+    levels: int = 0
+    blocks: int = 0
+    fixed: int = 0
+    own: int = 0
+
+
+class SteeredRound(NamedTuple):
+    """A steered round: who may send how likely, and what came of it.
+
+    Attributes:
+        step: z, the step of the grid.
+        loudest: the largest loudness.
+        spread: of `NormProportional`.
+        floor: of `NormProportional`.
+        draws: float32 [K]; a client sends if its draw lies below its probability.
+        sent: bool [K], filled in: who sent.
+    """
+
+    step: float
+    loudest: float
+    spread: float
+    floor: float
+    draws: npt.NDArray[np.float32]
+    sent: npt.NDArray[np.uint8]
+
+    @classmethod
+    def round(cls, signal: Any, spread: float, floor: float, draws: npt.NDArray[np.float32]) -> SteeredRound:
+        """An empty round of as many clients as there are draws; `signal` is what the server broadcast."""
+        draws = np.ascontiguousarray(draws, np.float32)
+        step, loudest = (float(part) for part in unpack(np.float32(signal)))
+        return cls(step, loudest, spread, floor, draws, np.zeros(len(draws), np.uint8))
+
+
+def load() -> ctypes.CDLL:
+    """The library, if it has the same idea of a window: its source may be newer than this running code."""
+    found = library.load()
+    found.window_bytes.restype = c_int64
+    numbers = np.zeros(len(_NUMBERS))
+    found.shared_numbers(address_of(numbers))
+    if found.window_bytes() != ctypes.sizeof(WindowLayout) or tuple(numbers) != _NUMBERS:
+        raise library.UnavailableError("their source has changed since this process started")
+    return found
+
+
+def network_numbers(model: Network) -> npt.NDArray[np.int32]:
+    """The stages in C's numbers, [stages, 10]."""
+    rows = []
+    for stage in model.stages:
+        height, width, inputs = stage.inputs if len(stage.inputs) == 3 else (1, 1, math.prod(stage.inputs))
+        kind, activation = _KINDS.index(stage.kind), _ACTIVATIONS.index(stage.activation)
+        sizes = (stage.outputs[-1], stage.size, stage.margin, stage.pooled)
+        rows.append((kind, activation, stage.bias, height, width, inputs, *sizes))
+    return np.array(rows, np.int32)
+
+
+def network_places(model: Network) -> npt.NDArray[np.int32] | None:
+    """Where each parameter of the flat vector lies in the kernels' order, if not layer by layer.
+
+    Found by sending the numbers from 1 on through the kernels, which copy their bits; 0 is padding.
+    """
+    order = model.flat_order()
+    if order is None:
+        return None
+    lib, stages = load(), network_numbers(model)
+    spec = ModelLayout(address_of(stages), None, len(stages), False, 0.0)
+    lib.inner_floats.restype = c_int64
+    inner = np.zeros(lib.inner_floats(ctypes.byref(spec)) + ROOM, np.int32)
+    numbers = np.arange(1, model.dim + 1, dtype=np.int32)
+    lib.to_inner(ctypes.byref(spec), address_of(numbers), address_of(inner))
+    places, used = np.empty(model.dim, np.int32), np.flatnonzero(inner)
+    places[order[inner[used] - 1]] = used
+    return places
+
+
+def steering_layout(steered: SteeredRound | None, clients: int) -> SteeringLayout:
+    """A steered round for C; nothing for one that is not."""
+    if steered is None:
+        return SteeringLayout()
+    if steered.draws.shape != (clients,) or steered.sent.shape != (clients,):
+        raise InputError(f"`steered` must be a round of {clients} clients, got {len(steered.draws)}")
+    arrays = (address_of(array) for array in (steered.draws, steered.sent))
+    return SteeringLayout(1, steered.step, steered.loudest, steered.spread, steered.floor, *arrays)
+
+
+def sending_layout(rules: SenderRules, bits: npt.NDArray[np.float32]) -> SendingLayout:
+    """What senders do for C; coded payloads write their sizes to `bits`."""
+    sending = SendingLayout(FORMS.index(rules.form), rules.levels, rules.blocks)
+    if rules.fixed:
+        widths, book = _alphabet(rules.levels)
+        arrays = (address_of(array) for array in (widths, book, bits))
+        sending.coding = CodingLayout(len(widths), rules.fixed, rules.own, *arrays)
+    return sending
+
+
+@functools.cache
+def _alphabet(levels: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """For symbols up to `levels`: how many each class holds, and bits of one by each table of the book."""
+    widths = signed_widths(magnitude_classes(levels)[1]).astype(np.float32)
+    return widths, np.ascontiguousarray(book_bits(levels), np.float32)
+
+
+def address_of(array: npt.NDArray[Any]) -> c_void_p:
+    """Where an array begins; it must outlive the call."""
+    return c_void_p(array.ctypes.data)
