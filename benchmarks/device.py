@@ -21,13 +21,24 @@ from tests.device.replay import ARM, BOARD, CORTEX_M4, SOURCES, broadcasts, comp
 
 from ofediq.device import header
 from ofediq.federation.protocol.task import ModelSpec, Task
-from ofediq.methods import Method, fedogd, ofedgrid, ofediq
+from ofediq.methods import Method, at_budget, fedogd, mixed, ofedgrid, ofediq, untuned
 from ofediq.methods.loudness import pack
+from ofediq.streams.features import pipeline_for
 
 DIGITS = ModelSpec("softmax", (8, 8), "classification", 10)
 ROOM = ModelSpec("mlp", (14,), "classification", 4, (64, 64))
 PM25 = ModelSpec("linear", (25,), "regression")
 SMALL = ModelSpec("mlp", (25,), "regression", None, (16, 16))
+
+SENSORS = ModelSpec("auto", (6,), "regression", pipeline=pipeline_for(tuple("abcdef")))
+STATES = ModelSpec("auto", (6,), "classification", 4, pipeline=pipeline_for(tuple("abcdef"), classes=4))
+
+
+def auto(key: str, spec: ModelSpec) -> Method:
+    """What preset auto makes of a method."""
+    dim, outputs = spec.build().dim, spec.classes or 1
+    return mixed(untuned(at_budget(key, 0.5, dim, 10, steps=1000)), dim, 10, outputs)
+
 
 CONFIGURATIONS: dict[str, tuple[Method, ModelSpec]] = {
     "OFedGrid, softmax": (ofedgrid(1000.0), DIGITS),
@@ -38,6 +49,9 @@ CONFIGURATIONS: dict[str, tuple[Method, ModelSpec]] = {
     "OFedGrid, linear": (ofedgrid(1000.0), PM25),
     "OFedGrid, mlp 16 x 16": (ofedgrid(1000.0), SMALL),
     "OFedGrid, mlp 64 x 64": (ofedgrid(1000.0), ROOM),
+    "auto, 6 readings": (auto("ofediq", SENSORS), SENSORS),
+    "auto, 6 readings, grid": (auto("ofedgrid", SENSORS), SENSORS),
+    "auto, 6 readings, 4 labels": (auto("ofediq", STATES), STATES),
 }
 LIMIT = 64 * 1024
 

@@ -2,8 +2,8 @@
  *
  *     mqtt HOST PORT FEDERATION NAME SAMPLES.csv [AUTHORITY.pem CERTIFICATE.pem KEY.pem]
  *
- * A line of SAMPLES.csv is a sample and its label, separated by commas; an empty line is a step without a sample. With the
- * files of `ofediq certs client` it speaks TLS. It ends with the federation, or with the samples. */
+ * A line of SAMPLES.csv is a sample and its label, separated by commas, "nan" for a missing reading where the task makes
+ * features; an empty line is a step without a sample. With the files of `ofediq certs client` it speaks TLS. It ends with the federation, or with the samples. */
 #include <mosquitto.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,17 +33,17 @@ static void act(struct mosquitto *link, int result) {
 
 /* Gives the round a sample for each of its steps; 0 when there are no more. */
 static int feed(struct mosquitto *link) {
-  static char line[64 * (OFEDIQ_FEATURES + 1)];
+  static char line[64 * (OFEDIQ_READINGS + 1)];
   while (ofediq_hungry(&client)) {
-    float x[OFEDIQ_FEATURES + 1];
+    float x[OFEDIQ_READINGS + 1];
     if (!fgets(line, sizeof line, samples)) return 0;
     char *at = line, *end;
     int count = 0;
-    while (count <= OFEDIQ_FEATURES && (x[count] = strtof(at, &end), end != at)) {
+    while (count <= OFEDIQ_READINGS && (x[count] = strtof(at, &end), end != at)) {
       count++;
       at = end + (*end == ',');
     }
-    if (count == OFEDIQ_FEATURES + 1) act(link, ofediq_learn(&client, x, x[OFEDIQ_FEATURES]));
+    if (count == OFEDIQ_READINGS + 1) act(link, ofediq_learn(&client, x, x[OFEDIQ_READINGS]));
     else act(link, ofediq_skip(&client));
   }
   return 1;

@@ -1262,9 +1262,20 @@ static float negative_exp(float x) { /* e^x for x <= 0 */
 }
 #endif
 
-/* Results of all layers into client->units; returns those of the last one. */
+#if OFEDIQ_PIPELINE
+#include "ofediq_features.h"
+#endif
+#if OFEDIQ_EXPERTS
+#include "ofediq_mixture.h"
+#endif
+
+/* Results of all layers into client->units; returns those of the last one, as class scores where labels are known to
+ * have a naive forecast. */
 static const float *forward(ofediq_client *client, const float *params, const float *x) {
   float *out = client->units;
+#if OFEDIQ_PIPELINE && OFEDIQ_CLASSES
+  const float *anchors = x + OFEDIQ_FEATURES;
+#endif
   for (int layer = 0; layer < LAYERS; layer++) {
     uint32_t inputs = widths[layer], outputs = widths[layer + 1];
     for (uint32_t j = 0; j < outputs; j++) out[j] = x[0] * params[j];
@@ -1279,38 +1290,107 @@ static const float *forward(ofediq_client *client, const float *params, const fl
     x = out;
     out += outputs;
   }
+#if OFEDIQ_PIPELINE && OFEDIQ_CLASSES
+  for (uint32_t j = 0; j < OFEDIQ_OUTPUTS; j++) out[(int32_t)j - OFEDIQ_OUTPUTS] += anchors[j];
+#endif
   return x;
 }
 
+#if OFEDIQ_CLASSES
 static uint32_t best_class(const float *outputs) {
   uint32_t best = 0;
   for (uint32_t j = 1; j < OFEDIQ_OUTPUTS; j++)
     if (outputs[j] > outputs[best]) best = j;
   return best;
 }
+#endif
 
-/* The error of outputs for the label y, and d loss / d outputs. */
-static float judge(const float *outputs, float y, float *delta) {
+/* The error of outputs for the label y of a row, d loss / d outputs, and the loss. */
+static float judge(const float *outputs, const float *row, float y, float *delta, float *loss) {
 #if OFEDIQ_CLASSES
   uint32_t best = best_class(outputs), label = (uint32_t)y;
   float most = outputs[best], total = 0;
+  (void)row;
   for (uint32_t j = 0; j < OFEDIQ_OUTPUTS; j++) {
     delta[j] = negative_exp(outputs[j] - most);
     total = total + delta[j];
   }
+#if OFEDIQ_EXPERTS
+  *loss = logf(total) - (outputs[label] - most);
+#else
+  (void)loss; /* nobody asks for it */
+#endif
   for (uint32_t j = 0; j < OFEDIQ_OUTPUTS; j++) delta[j] = delta[j] / total - (j == label ? 1.0f : 0.0f);
   return best != label;
+#elif OFEDIQ_PIPELINE
+  const float forecast = row[OFEDIQ_FEATURES], unit = row[OFEDIQ_FEATURES + 1], most = (float)OFEDIQ_ANCHOR_LIMIT;
+  float wanted = (y - forecast) / (unit > 0 ? unit : 1), miss = forecast + unit * outputs[0] - y;
+  wanted = wanted < -most ? -most : wanted > most ? most : wanted;
+  float residual = unit > 0 ? outputs[0] - wanted : 0;
+  delta[0] = 2 * residual;
+  *loss = residual * residual;
+  return miss * miss;
 #else
   float residual = outputs[0] - y;
+  (void)row;
   delta[0] = 2 * residual;
-  return residual * residual;
+  *loss = residual * residual;
+  return *loss;
 #endif
 }
 
-/* Takes one gradient: added to client->update; the client's own model moves, if there is one. */
-static void step(ofediq_client *client, float *params, const float *x, float y) {
-  float *delta = client->deltas[0], *before = client->deltas[1];
-  judge(forward(client, params, x), y, delta);
+#if OFEDIQ_EXPERTS
+/* What the experts say together of a row, into mixture.outputs. */
+static const float *say_together(ofediq_client *client, const float *row) {
+  ofediq_mixture *mixed = &client->mixture;
+  float weights[OFEDIQ_EXPERTS];
+  expert_weights(mixed, weights);
+  for (uint32_t j = 0; j < OFEDIQ_OUTPUTS; j++) mixed->outputs[j] = OFEDIQ_CLASSES ? weights[1] * row[OFEDIQ_FEATURES + j] : 0;
+  for (int i = 0; i <= OWN; i++) {
+    const float *said = forward(client, i ? mixed->own[i - 1] : client->model, row);
+    for (uint32_t j = 0; j < OFEDIQ_OUTPUTS; j++) mixed->outputs[j] += weights[i ? i + 1 : 0] * said[j];
+  }
+  return mixed->outputs;
+}
+
+/* A loss with the penalty of the model that made it; what is no number counts as the largest one. */
+static float counted(float loss, const float *params) {
+#if OFEDIQ_RIDGE
+  (void)params; /* linear models without a penalty */
+#else
+  float squares = 0;
+  for (uint32_t i = 0; i < OFEDIQ_DIM; i++) squares += params[i] * params[i];
+  loss += (float)OFEDIQ_L2 / 2 * squares;
+#endif
+  return loss < 1e18f ? loss : 1e18f;
+}
+#endif
+
+/* What the client predicts with. */
+static const float *answers(ofediq_client *client, const float *row) {
+#if OFEDIQ_EXPERTS
+  return say_together(client, row);
+#else
+  return forward(client, client->model, row);
+#endif
+}
+
+/* Where a gradient goes: it is added to client->update, and the client's own model moves, if there is one. */
+static void take_gradient(ofediq_client *client, float *params, uint32_t at, float gradient) {
+  client->update.real[at] = client->update.real[at] + gradient;
+#if OFEDIQ_MOVES
+  params[at] = params[at] - (float)OFEDIQ_STEP_SIZE * gradient;
+#else
+  (void)params;
+#endif
+}
+
+typedef void (*taking)(ofediq_client *client, float *params, uint32_t at, float gradient);
+
+/* Takes one gradient of `params`. */
+static void step(ofediq_client *client, float *params, const float *x, float y, taking take) {
+  float *delta = client->deltas[0], *before = client->deltas[1], loss;
+  judge(forward(client, params, x), x, y, delta, &loss);
   uint32_t end = OFEDIQ_DIM;
   const float *units = client->units + OFEDIQ_UNITS - OFEDIQ_OUTPUTS;
   for (int layer = LAYERS; layer--;) {
@@ -1327,10 +1407,7 @@ static void step(ofediq_client *client, float *params, const float *x, float y) 
         uint32_t at = start + i * outputs + j;
         float gradient = i < inputs ? below[i] * delta[j] : delta[j];
         if (OFEDIQ_L2 != 0) gradient = gradient + (float)OFEDIQ_L2 * params[at];
-        client->update.real[at] = client->update.real[at] + gradient;
-#if OFEDIQ_MOVES
-        params[at] = params[at] - (float)OFEDIQ_STEP_SIZE * gradient;
-#endif
+        take(client, params, at, gradient);
       }
     float *swap = delta;
     delta = before;
@@ -1340,10 +1417,43 @@ static void step(ofediq_client *client, float *params, const float *x, float y) 
   }
 }
 
+#if OFEDIQ_EXPERTS
+#if !OFEDIQ_RIDGE
+static void take_own(ofediq_client *client, float *params, uint32_t at, float gradient) {
+  (void)params;
+  learn_own(&client->mixture, at, gradient);
+}
+#endif
+
+/* All models learn, and the weights follow their losses. */
+static void learn_mixture(ofediq_client *client, const float *row, float y) {
+  ofediq_mixture *mixed = &client->mixture;
+  float losses[OFEDIQ_EXPERTS], loss, *delta = client->deltas[0];
+  judge(forward(client, client->model, row), row, y, delta, &loss);
+  losses[0] = counted(loss, client->model);
+  for (uint32_t j = 0; j < OFEDIQ_OUTPUTS; j++) mixed->outputs[j] = OFEDIQ_CLASSES ? row[OFEDIQ_FEATURES + j] : 0;
+  judge(mixed->outputs, row, y, delta, &loss);
+  losses[1] = loss < 1e18f ? loss : 1e18f;
+  for (int one = 0; one < OWN; one++) {
+    judge(forward(client, mixed->own[one], row), row, y, delta, &loss);
+    losses[one + 2] = counted(loss, mixed->own[one]);
+#if OFEDIQ_RIDGE
+    learn_own(mixed, one, row, delta);
+#else
+    step(client, mixed->own[one], row, y, take_own);
+#endif
+  }
+  follow_losses(mixed, losses);
+}
+#endif
+
 /* Messages: federation.protocol ------------------------------------------------------------------------------------- */
 
 void ofediq_start(ofediq_client *client) {
   memset(client, 0, sizeof *client);
+#if OFEDIQ_PIPELINE
+  forget(&client->features);
+#endif
 #if OFEDIQ_ENTROPY && OFEDIQ_SCHEME != OFEDIQ_RAW
   sum_book(client, OFEDIQ_LEVELS);
 #endif
@@ -1444,6 +1554,13 @@ int ofediq_model(ofediq_client *client, const uint8_t *data, size_t bytes) {
 #if OFEDIQ_MOVES
   memcpy(client->own, client->model, sizeof client->own);
 #endif
+#if OFEDIQ_EXPERTS
+  if (!client->mixture.begun) {
+    begin_own(&client->mixture, client->model);
+    client->mixture.spent = 1;
+    client->mixture.begun = 1;
+  }
+#endif
   return OFEDIQ_NOTHING;
 }
 
@@ -1451,10 +1568,32 @@ int ofediq_hungry(const ofediq_client *client) {
   return client->opened && client->welcome && !client->final && client->taken < OFEDIQ_PERIOD;
 }
 
+/* Whether readings can be used: a missing one is NaN, where features are made. */
+static int readable(const float *x) {
+  for (uint32_t i = 0; i < OFEDIQ_READINGS; i++)
+    if (!finite(x[i]) && (!OFEDIQ_PIPELINE || x[i] == x[i])) return 0;
+  return 1;
+}
+
+#if OFEDIQ_PIPELINE && OFEDIQ_CALENDAR
+void ofediq_time(ofediq_client *client, double seconds) { client->features.time = seconds; }
+#endif
+
 int ofediq_predict(ofediq_client *client, const float *x, float *prediction) {
   if (!client->opened) return OFEDIQ_NO_MODEL;
-  const float *outputs = forward(client, client->model, x);
-  *prediction = OFEDIQ_CLASSES ? (float)best_class(outputs) : outputs[0];
+  if (!readable(x)) return OFEDIQ_NOT_UNDERSTOOD;
+#if OFEDIQ_PIPELINE
+  observe(&client->features, x);
+  x = client->features.row;
+#endif
+  const float *outputs = answers(client, x);
+#if OFEDIQ_CLASSES
+  *prediction = (float)best_class(outputs);
+#elif OFEDIQ_PIPELINE
+  *prediction = x[OFEDIQ_FEATURES] + x[OFEDIQ_FEATURES + 1] * outputs[0];
+#else
+  *prediction = outputs[0];
+#endif
   return OFEDIQ_NOTHING;
 }
 
@@ -1583,16 +1722,29 @@ int ofediq_skip(ofediq_client *client) {
 
 int ofediq_learn(ofediq_client *client, const float *x, float y) {
   if (!client->opened || !client->welcome) return OFEDIQ_NO_MODEL;
-  if (!all_finite(x, OFEDIQ_FEATURES) || !finite(y)) return OFEDIQ_NOT_UNDERSTOOD;
+  if (!readable(x) || !finite(y)) return OFEDIQ_NOT_UNDERSTOOD;
 #if OFEDIQ_CLASSES
   if (!(y >= 0 && y < OFEDIQ_CLASSES) || (float)(uint32_t)y != y) return OFEDIQ_NOT_UNDERSTOOD;
 #endif
-  note(client, judge(forward(client, client->model, x), y, client->deltas[0]), y);
+#if OFEDIQ_PIPELINE
+  if (!client->features.waits || memcmp(client->features.asked, x, sizeof client->features.asked) != 0)
+    observe(&client->features, x);
+  client->features.waits = 0;
+  x = client->features.row;
+#endif
+  float loss;
+  note(client, judge(answers(client, x), x, y, client->deltas[0], &loss), y);
+#if OFEDIQ_PIPELINE
+  learn_past(&client->features, y);
+#endif
   if (!ofediq_hungry(client)) return OFEDIQ_NOTHING;
 #if OFEDIQ_MOVES
-  step(client, client->own, x, y);
+  step(client, client->own, x, y, take_gradient);
 #else
-  step(client, client->model, x, y);
+  step(client, client->model, x, y, take_gradient);
+#endif
+#if OFEDIQ_EXPERTS
+  learn_mixture(client, x, y);
 #endif
   client->learnt++;
   return ++client->taken < OFEDIQ_PERIOD ? OFEDIQ_NOTHING : close_window(client);

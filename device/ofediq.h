@@ -26,6 +26,9 @@
 #define OFEDIQ_FIXED_SIZE 2
 #define OFEDIQ_BY_NORM 3
 
+#define OFEDIQ_BY_EVIDENCE 100 /* of naive forecasts: all of them, weighed; none; or the place of one */
+#define OFEDIQ_NO_FORECAST 101
+
 #include "ofediq_config.h"
 
 #define OFEDIQ_HERE "{\"protocol\":4,\"online\":true}"
@@ -46,6 +49,48 @@ enum {
 typedef struct {
   uint32_t first, start, each;
 } ofediq_run;
+
+#if OFEDIQ_PIPELINE
+typedef struct {
+  double number, mean, spread;
+} ofediq_moments;
+
+typedef struct {
+  double last, change, changes;
+  ofediq_moments moments;
+} ofediq_reading;
+
+/* What a client remembers of its own samples: src/ofediq/streams/features. */
+typedef struct {
+  double number, past[OFEDIQ_DEPTH]; /* labels so far; the last of them, newest first */
+#if OFEDIQ_CLASSES
+  double shares[OFEDIQ_CLASSES], hits[2], tried[2], evidence[OFEDIQ_FORECASTS];
+#else
+  ofediq_moments moments;
+  double fading[OFEDIQ_FORECASTS], naive[OFEDIQ_FORECASTS], misses[OFEDIQ_FORECASTS], rivals[OFEDIQ_FORECASTS];
+  double tried[OFEDIQ_FORECASTS], change, tails, miss, starts, forecast, unit;
+#endif
+  ofediq_reading readings[OFEDIQ_NUMBERS + 1];
+  double time; /* of the next sample, in seconds since 1970 */
+  float row[OFEDIQ_FEATURES + OFEDIQ_ANCHORS], asked[OFEDIQ_READINGS];
+  uint8_t waits; /* the row was made for a prediction whose label has not come */
+} ofediq_features;
+#endif
+
+#if OFEDIQ_EXPERTS
+/* Models that predict together: src/ofediq/methods/mixture.py. */
+typedef struct {
+  float lost[OFEDIQ_EXPERTS], spent;
+  float outputs[OFEDIQ_OUTPUTS];
+  uint8_t begun;
+  float own[OFEDIQ_EXPERTS - 2][OFEDIQ_DIM];
+#if OFEDIQ_RIDGE
+  float spread[OFEDIQ_EXPERTS - 2][OFEDIQ_FEATURES + 1][OFEDIQ_FEATURES + 1], towards[OFEDIQ_FEATURES + 1];
+#else
+  float squares[OFEDIQ_DIM];
+#endif
+} ofediq_mixture;
+#endif
 
 /* All that a client keeps: put one into static memory. Read freely; change nothing. */
 typedef struct {
@@ -71,6 +116,12 @@ typedef struct {
   float units[OFEDIQ_UNITS]; /* results of each layer */
   float deltas[2][OFEDIQ_WIDEST];
   float norms[OFEDIQ_NORMS];
+#if OFEDIQ_PIPELINE
+  ofediq_features features;
+#endif
+#if OFEDIQ_EXPERTS
+  ofediq_mixture mixture;
+#endif
   union {
     struct {
       uint32_t last[128], span[128];
@@ -102,11 +153,17 @@ int ofediq_model(ofediq_client *client, const uint8_t *data, size_t bytes);
 /* Whether the open round still takes samples. */
 int ofediq_hungry(const ofediq_client *client);
 
-/* The prediction of the common model for OFEDIQ_FEATURES numbers: a class or a number. */
+/* The prediction for OFEDIQ_READINGS numbers: a class or a number. Where the task makes features, NAN is a missing
+ * number, and the readings count as seen; the label of the same readings belongs to this prediction. */
 int ofediq_predict(ofediq_client *client, const float *x, float *prediction);
 
 /* One labelled sample. A sample that comes when the round has had its share is counted, not learnt. */
 int ofediq_learn(ofediq_client *client, const float *x, float y);
+
+#if OFEDIQ_PIPELINE && OFEDIQ_CALENDAR
+/* When the next sample was taken, in seconds since 1970: before its prediction, or its label if it has none. */
+void ofediq_time(ofediq_client *client, double seconds);
+#endif
 
 /* This step has no sample. */
 int ofediq_skip(ofediq_client *client);

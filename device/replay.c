@@ -1,7 +1,7 @@
 /* Runs a client on recorded input, for tests and measurements: replay INPUT OUTPUT.
  *
  * A record is a kind, the bytes of its content (4, little-endian), its content: t task, w welcome, m model, s sample and
- * label as float32, k skip, p sample to predict, f farewell. An answer is what the call returned (1 byte), bytes, content:
+ * label as float32, k skip, p sample to predict, c time (double), f farewell. An answer is what the call returned (1 byte), bytes, content:
  * what is to be said, or the prediction. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,15 +22,22 @@ static int run(FILE *in, FILE *out) {
   while (fread(head, 1, 5, in) == 5) {
     uint32_t bytes = head[1] | (uint32_t)head[2] << 8 | (uint32_t)head[3] << 16 | (uint32_t)head[4] << 24;
     uint8_t *content = malloc(bytes ? bytes : 1); /* of its very size: a sanitizer sees the first byte beyond */
-    float x[OFEDIQ_FEATURES + 1], prediction = 0;
+    float x[OFEDIQ_READINGS + 1], prediction = 0;
     int result = 0, written;
     if (!content || fread(content, 1, bytes, in) != bytes) return 0;
     if (bytes <= sizeof x) memcpy(x, content, bytes);
     if (head[0] == 't') result = ofediq_task(&client, content, bytes);
     else if (head[0] == 'w') result = ofediq_welcome(&client, content, bytes);
     else if (head[0] == 'm') result = ofediq_model(&client, content, bytes);
-    else if (head[0] == 's' && bytes == sizeof x) result = ofediq_learn(&client, x, x[OFEDIQ_FEATURES]);
+    else if (head[0] == 's' && bytes == sizeof x) result = ofediq_learn(&client, x, x[OFEDIQ_READINGS]);
     else if (head[0] == 'p' && bytes == sizeof x - 4) result = ofediq_predict(&client, x, &prediction);
+#if OFEDIQ_PIPELINE && OFEDIQ_CALENDAR
+    else if (head[0] == 'c' && bytes == 8) {
+      double seconds;
+      memcpy(&seconds, content, 8);
+      ofediq_time(&client, seconds);
+    }
+#endif
     else if (head[0] == 'k') result = ofediq_skip(&client);
     else if (head[0] == 'f') result = ofediq_farewell(&client);
     free(content);

@@ -58,10 +58,11 @@ int main(void) {
     ofediq_model(&client, message, sizeof message);
     opening += since(start);
     while (ofediq_hungry(&client)) {
-      float x[OFEDIQ_FEATURES];
-      for (uint32_t i = 0; i < OFEDIQ_FEATURES; i++) x[i] = noise();
+      float x[OFEDIQ_READINGS];
+      for (uint32_t i = 0; i < OFEDIQ_READINGS; i++) x[i] = noise();
+      float y = OFEDIQ_CLASSES ? (float)(round % (OFEDIQ_CLASSES + !OFEDIQ_CLASSES)) : OFEDIQ_PIPELINE ? noise() : 1;
       start = SYST_CVR;
-      int result = ofediq_learn(&client, x, OFEDIQ_CLASSES ? (float)(round % (OFEDIQ_CLASSES + !OFEDIQ_CLASSES)) : 1);
+      int result = ofediq_learn(&client, x, y);
       used = since(start);
       if (result == OFEDIQ_SAY && client.said_bytes > 6) {
         loud += used;

@@ -68,3 +68,15 @@ def test_the_devices_arithmetic_is_the_models_to_a_few_units_in_the_last_place(s
 
 def test_a_method_without_a_scale_fits_as_well() -> None:
     assert "#define OFEDIQ_SCALARS 1" in header(Task.of(ofedgrid(1000.0), DIGITS, seed=0))
+
+
+def test_the_header_may_go_to_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
+    task = Task.of(ofediq(0.1, 3, 14), DIGITS, seed=0)
+    (tmp_path / "task.json").write_bytes(task.encode())
+    out = tmp_path / "firmware/main/ofediq_config.h"
+    runner, arguments = CliRunner(), ["export", "--device", str(tmp_path / "task.json"), "--out"]
+    assert runner.invoke(app, [*arguments, str(out)]).exit_code == 0
+    assert out.read_text() == header(task)
+    refused = runner.invoke(app, [*arguments, str(tmp_path / "task.json" / "below.h")])
+    assert isinstance(refused.exception, InputError)
+    assert "`out` must be a file that can be written" in str(refused.exception)

@@ -53,24 +53,35 @@ def export(
 
 def _header(device: Path, out: Path | None) -> dict[str, Any]:
     from ofediq.device import header
-    from ofediq.storage import save_bytes
 
     path = Path("ofediq_config.h") if out is None else out
     task = _task(device)
-    save_bytes(path, header(task).encode())
+    _write(path, header(task).encode())
     return {"file": str(path), "method": task.method.name, "dim": task.dim}
 
 
 def _model(source: Path, out: Path | None) -> dict[str, Any]:
     from ofediq.federation.model_file import FILE, load_model
-    from ofediq.storage import save_bytes
 
     learnt = load_model(source / FILE if source.is_dir() else source)
     path = Path("model.onnx") if out is None else out
     if path.suffix not in (".onnx", ".npz"):
         raise InputError(f"`out` must end in .onnx or .npz, got {str(path)!r}")
-    save_bytes(path, _onnx(learnt) if path.suffix == ".onnx" else _npz(learnt))
+    _write(path, _onnx(learnt) if path.suffix == ".onnx" else _npz(learnt))
     return {"file": str(path), "method": learnt.card.get("method", "model"), "dim": int(learnt.params.size)}
+
+
+def _write(path: Path, data: bytes) -> None:
+    """The file and the folders that it lies in."""
+    from ofediq.storage import save_bytes
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_bytes(path, data)
+    except OSError as error:
+        raise InputError(
+            f"`out` must be a file that can be written, got {str(path)!r}: {error.strerror}"
+        ) from None
 
 
 def _onnx(learnt: LearntModel) -> bytes:

@@ -7,6 +7,7 @@ one to a few units in the last place.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from ofediq.arrays import Array
 from ofediq.errors import InputError
-from ofediq.models import Dense, LayeredModel, Model, Network, Relu
+from ofediq.models import Anchored, Dense, LayeredModel, Model, Network, Relu
 
 Vector = npt.NDArray[np.float32]
 
@@ -39,6 +40,7 @@ class DeviceModel(LayeredModel):
         assert isinstance(model, Network)
         self.name, self.task, self.dim, self.l2 = model.name, model.task, model.dim, model.l2
         self.convex, self._model = model.convex, model
+        self.outputs, self.stages = model.outputs, model.stages
 
     def initial(self, seed: int = 0) -> Vector:
         """As the model's own."""
@@ -77,6 +79,22 @@ class DeviceModel(LayeredModel):
         loss = np.log(total) - shifted[label]  # nobody sends it
         error = np.array([outputs[0].argmax() != label], np.float32)
         return loss, error, (exponentials / total - hot)[None]
+
+
+@dataclass(frozen=True)
+class _DeviceAnchored(Anchored):
+    """A model beside a naive forecast, computed as devices do."""
+
+    def _head(self, outputs: Array, ys: Array) -> tuple[Array, Array, Array]:
+        return self.inner._head(outputs, ys) if self.task == "classification" else super()._head(outputs, ys)
+
+
+def device_model(model: Model) -> LayeredModel:
+    """`DeviceModel`, also of a model that starts from a naive forecast."""
+    if not isinstance(model, Anchored):
+        return DeviceModel(model)
+    inner: Any = DeviceModel(model.inner)
+    return _DeviceAnchored(inner, model.limit)
 
 
 def dense_widths(model: Model) -> tuple[int, ...]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+import numpy as np
 
 from ofediq.codec import FRAME_BYTES
 from ofediq.codec.kit import MAX_LEVELS, magnitude_classes, packed_payload_bytes, packed_symbol_bytes
@@ -12,11 +14,15 @@ from ofediq.device.arithmetic import dense_widths
 from ofediq.errors import InputError
 from ofediq.federation.protocol.messages import PROTOCOL
 from ofediq.federation.protocol.reports import REPORT_BYTES
-from ofediq.federation.protocol.task import Task
+from ofediq.federation.protocol.task import ModelSpec, Task
 from ofediq.methods.broadcast import Delta, Whole
-from ofediq.methods.client import Hold, Ogd
+from ofediq.methods.client import ClientRule, Hold, Ogd
 from ofediq.methods.compress import Grid, Identity, Quantize
+from ofediq.methods.mixture import Mixture
 from ofediq.methods.participation import Bernoulli, FixedSize, NormProportional
+from ofediq.methods.ridge import DRIFTS, ridge_weight
+from ofediq.models import Anchored
+from ofediq.streams.features import labels, numbers
 
 _HEAD = 2 + REPORT_BYTES + FRAME_BYTES  # low bits of the step, report, frame
 _MOST_GROUPED = 1024  # symbols of a product alphabet, see `codec.stack`
@@ -72,11 +78,8 @@ def _refused(what: str, got: object) -> InputError:
 def _model(task: Task) -> Settings:
     if task.model is None:
         raise InputError("`model` must be a built-in one for a device, got None")
-    if task.model.pipeline is not None:
-        rule = "must be left out for a device, which learns from numbers as they are: `enabled = false` in [features]"
-        raise InputError(f"`pipeline` {rule}, got one")
     model = task.model.build()
-    widths = dense_widths(model)
+    widths = dense_widths(model.inner if isinstance(model, Anchored) else model)
     if max(widths) >= 2**16:
         raise InputError(f"`model` must have layers below 65536 units for a device, got {max(widths)}")
     return {
@@ -88,11 +91,81 @@ def _model(task: Task) -> Settings:
         "WIDEST": max(widths[1:]),
         "CLASSES": task.model.classes or 0 if model.task == "classification" else 0,
         "L2": float(getattr(model, "l2", 0.0)),
+        **_features(task.model, widths[0]),
+        **({"ANCHOR_LIMIT": model.limit} if isinstance(model, Anchored) else {}),
     }
 
 
+def _features(spec: ModelSpec, columns: int) -> Settings:
+    """What `device/ofediq_features.h` must know of a pipeline."""
+    pipeline = spec.pipeline
+    if pipeline is None:
+        return {"PIPELINE": 0, "READINGS": columns}
+    readings, target = pipeline.readings, pipeline.target
+    if target.ahead > 1:
+        raise InputError(f"`horizon` in [features] must be 1 for a device, got {target.ahead}")
+    known = labels if isinstance(target, labels.LabelTarget) else numbers
+    whole = {"auto": "OFEDIQ_BY_EVIDENCE", "none": "OFEDIQ_NO_FORECAST"}
+    chosen = whole.get(target.baseline) or known.FORECASTS.index(target.baseline)
+    places = {name: place for place, name in enumerate(readings.names)}
+    made: Settings = {
+        "PIPELINE": 1,
+        "READINGS": len(readings.names),
+        "NUMBERS": len(readings.names) - len(readings.flags),
+        "FLAGS": _listed(int(name in readings.flags) for name in readings.names),
+        "GAP_COUNT": len(readings.gaps),
+        "GAPS": _listed(places[name] for name in readings.gaps),
+        "DIFFERENCES": int(readings.differences),
+        "ROBUST": int(pipeline.scaling == "robust"),
+        "HORIZON": pipeline.horizon,
+        "LIMIT": pipeline.limit,
+        "CALENDAR": int(pipeline.calendar),
+        "SEASON": target.season,
+        "LAGS": target.lags,
+        "BASELINE": chosen,
+        "FORECASTS": len(known.FORECASTS),
+        "ANCHORS": len(pipeline.anchors),
+        "MOST_TRIALS": known._TRIALS,
+    }
+    if isinstance(target, labels.LabelTarget):
+        made["DEPTH"] = max(1, target.lags, target.season)
+        made["PRIOR"], made["BLENDS"] = _listed(np.log(labels._PRIOR)), _listed(labels.BLENDS)
+        return made | {"PRIOR_HITS": labels._PRIOR_HITS, "PRIOR_TRIALS": labels._PRIOR_TRIALS}
+    made["DEPTH"] = target.depth
+    made["PRIOR"], made["MARGINS"] = _listed(numbers._LOG_PRIOR), _listed(numbers._MARGINS)
+    made["FADES"], made["LARGEST"] = _listed(numbers.FADES), numbers._LARGEST
+    return made | {"CHANGES_NEEDED": numbers._CHANGES_NEEDED}
+
+
+def _listed(values: Iterable[float]) -> str:
+    return f"{{{', '.join(_literal(value.item() if isinstance(value, np.generic) else value) for value in values)}}}"
+
+
+def _mixture(rule: Mixture, model: ModelSpec | None, outputs: int) -> Settings:
+    """What `device/ofediq_mixture.h` must know."""
+    if model is None or model.pipeline is None or not rule.own:
+        raise _refused("client", rule)
+    prior = np.log(np.asarray(rule.prior, np.float32))
+    made: Settings = {
+        "EXPERTS": len(rule.prior),
+        "LOG_PRIOR": _listed(prior),
+        "MIXTURE_HORIZON": rule.horizon,
+        "RIDGE": int(rule.outputs > 0),
+        "OWN_STEP": rule.own,
+    }
+    if rule.outputs:
+        made |= {"DRIFTS": _listed(DRIFTS), "RIDGE_WEIGHT": ridge_weight(outputs)}
+    return made
+
+
 def _client(task: Task) -> Settings:
-    rule = task.method.client
+    rule, mixture = task.method.client, Settings()
+    if type(rule) is Mixture:
+        mixture, rule = _mixture(rule, task.model, rule.outputs), rule.inner
+    return {"EXPERTS": 0, **mixture, **_steps(task, rule)}
+
+
+def _steps(task: Task, rule: ClientRule) -> Settings:
     if type(rule) is Ogd and rule.descent is not None:
         return {"MOVES": int(task.method.period > 1), "STEP_SIZE": rule.step_size}
     if type(rule) is Hold:

@@ -147,13 +147,14 @@ class Mixture(Beside):
         require_integer("outputs", self.outputs, 0)
 
     @property
-    def _prior(self) -> tuple[float, ...]:
+    def prior(self) -> tuple[float, ...]:
+        """Of the common model, the naive forecast, and each own model."""
         own = (0.05,) * ((len(DRIFTS) if self.outputs else 1) if self.own else 0)
         return (0.2, 0.8 - sum(own), *own)
 
     def first(self, params: Array) -> dict[str, Array]:
         """No losses yet; the own models, which start where the common one does."""
-        lost = np.zeros(len(self._prior), np.float32)
+        lost = np.zeros(len(self.prior), np.float32)
         kept = {"lost": lost, "spent": np.ones((), np.float32)}
         if self.own and self.outputs:
             return kept | first_ridge(params, self.outputs)._asdict()
@@ -188,12 +189,12 @@ class Mixture(Beside):
         """Of the experts, [n, experts]; they add up to one."""
         xp = namespace(lost)
         behind = lost - lost.min(-1, keepdims=True)
-        odds = np.log(np.asarray(self._prior, np.float32)) - xp.minimum(rate[:, None] * behind, CERTAIN)
+        odds = np.log(np.asarray(self.prior, np.float32)) - xp.minimum(rate[:, None] * behind, CERTAIN)
         shares = xp.where(odds > -CERTAIN, xp.exp(odds), np.float32(0))
         return shares / shares.sum(-1, keepdims=True)
 
     def _rate(self, spent: Array) -> Array:
-        return np.float32(math.log(len(self._prior))) / namespace(spent).maximum(spent, NOTHING)
+        return np.float32(math.log(len(self.prior))) / namespace(spent).maximum(spent, NOTHING)
 
     def _cost(self, lost: Array, spent: Array, losses: Array) -> Array:
         """What mixing costs at this sample: the mean loss less the soft minimum, -1/r log(mean exp(-r loss))."""

@@ -32,16 +32,18 @@ class Ridge(NamedTuple):
     spread: Array
 
 
-def first_ridge(params: Array, outputs: int) -> Ridge:
-    """One client's models before the first sample: where `params` [dim] are, P = 1 / ridge.
+def ridge_weight(outputs: int) -> float:
+    """The ridge. Of many classes each is rare, and the loss as flat: it is less, by 2 / classes."""
+    return float(RIDGE * np.float32(2 / max(2, outputs)))
 
-    Of many classes each is rare, and the loss as flat: the ridge is less, by 2 / classes.
-    """
+
+def first_ridge(params: Array, outputs: int) -> Ridge:
+    """One client's models before the first sample: where `params` [dim] are, P = 1 / ridge."""
     xp = namespace(params)
     size = params.shape[-1] // outputs
     weights = xp.broadcast_to(params, (len(DRIFTS), params.shape[-1]))
-    ridge = RIDGE * np.float32(2 / max(2, outputs))
-    spread = np.broadcast_to(np.eye(size, dtype=np.float32) / ridge, (len(DRIFTS), size, size))
+    start = np.eye(size, dtype=np.float32) / np.float32(ridge_weight(outputs))
+    spread = np.broadcast_to(start, (len(DRIFTS), size, size))
     return Ridge(xp.array(weights), xp.asarray(spread))
 
 
