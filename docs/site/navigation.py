@@ -9,6 +9,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Start": ("index.md", "concepts.md", "data.md", "own-data.md", "estimators.md", "flower.md", "models.md"),
     "Methods": (
         "methods.md",
+        "every-method.md",
         "zoo.md",
         "own-method.md",
         "compressors.md",

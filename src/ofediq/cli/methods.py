@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
 def methods(
     name: Annotated[str | None, typer.Argument(help="Explain this one.", show_default="list all")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the list as a Markdown table.")] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print as Markdown: the list, or the page about one.")
+    ] = False,
 ) -> None:
     """List the methods, or explain one: equations, parameters, memory, source.
 
@@ -30,7 +33,12 @@ def methods(
 
     if name is not None:
         found = entry(name)
-        typer.echo(json.dumps(found.describe(), indent=2)) if as_json else _explain(found)
+        if as_json:
+            typer.echo(json.dumps(found.describe(), indent=2))
+        elif markdown:
+            typer.echo(page(found))
+        else:
+            _explain(found)
         return
     if as_json:
         typer.echo(json.dumps([one.describe() for one in entries().values()], indent=2))
@@ -58,22 +66,55 @@ def table() -> str:
     return "\n".join(rows)
 
 
+def page(found: Entry) -> str:
+    """Everything about a method as Markdown, under a heading of the second level.
+
+    >>> from ofediq.methods.registry import entry
+    >>> page(entry("fedsgd")).splitlines()[0]
+    '## fedsgd'
+    """
+    facts = [f"- {name}: {_plain(fact)}" for name, fact in _facts(found).items()]
+    cells = [" | ".join(map(_plain, row)) for row in _parameters(found)]
+    lines = [f"## {found.name}", "", _plain(_text(found)), "", *facts, ""]
+    return "\n".join(
+        [*lines, "| parameter | default | meaning |", "|---|---|---|", *(f"| {one} |" for one in cells)]
+    )
+
+
+def _plain(text: str) -> str:
+    """Text in which Markdown finds no marks but its code spans."""
+    parts = text.split("`")
+    parts[::2] = [re.sub(r"([*_|\[\]])", r"\\\1", part).replace("<", "&lt;") for part in parts[::2]]
+    return "`".join(parts)
+
+
+def _text(found: Entry) -> str:
+    return found.documentation.partition("\nArgs:")[0].strip()
+
+
+def _facts(found: Entry) -> dict[str, str]:
+    return {
+        "source": found.source,
+        "memory": found.memory or "none",
+        "model": found.model or "any",
+        "budget": "sets its parameters" if found.spend is not None else "leaves it as it is",
+        "theorem": f"Theorem {found.theorem} of the paper" if found.theorem else "none",
+    }
+
+
+def _parameters(found: Entry) -> list[tuple[str, str, str]]:
+    return [
+        (one.name, "must be given, or by the budget" if one.required else str(one.default), one.meaning)
+        for one in found.parameters
+    ]
+
+
 def _explain(found: Entry) -> None:
     from ofediq.cli import render
 
-    facts = {
-        "source": found.source,
-        "memory": found.memory or "none",
-        "theorem": f"Theorem {found.theorem} of the paper" if found.theorem else "none",
-    }
-    cells = [
-        (one.name, "must be given" if one.required else str(one.default), one.meaning)
-        for one in found.parameters
-    ]
-    text = found.documentation.partition("\nArgs:")[0].strip()
     render.show(
         render.heading(found.name),
-        text,
-        render.facts(facts),
-        render.table(("parameter", "default", "meaning"), cells, words=True),
+        _text(found),
+        render.facts(_facts(found)),
+        render.table(("parameter", "default", "meaning"), _parameters(found), words=True),
     )

@@ -46,17 +46,24 @@ def zoo(
         str, typer.Option(help="The grid that every method is tuned on.")
     ] = "0.004,0.016,0.064,0.25,1",
     prefix: Annotated[float, typer.Option(help="Share of the first stream that tuning looks at.")] = 0.25,
+    further: Annotated[
+        int, typer.Option(help="Step sizes beyond the grid to try while the best one is at its edge.")
+    ] = 4,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the files.", show_default="runs/zoo-DATASET")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Run again what is there.")] = False,
+    jobs: Annotated[
+        int | None, typer.Option(help="Processes for methods.", show_default="one per core, if worth it")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
 ) -> None:
     """One table over every named method, tuned with the same effort, at equal real bits.
 
     Every method gets the step size that does best on the first part of the
-    first seed's stream, and then runs over all of it with every seed. What
-    is done is kept: after Ctrl-C, or with more methods, call it again.
+    first seed's stream, and then runs over all of it with every seed. Every
+    run that is done is kept: after Ctrl-C, or with more methods, seeds or
+    streams, call it again.
 
     Examples:
       ofediq zoo
@@ -67,7 +74,8 @@ def zoo(
     extra("matplotlib", "report")
     from ofediq.cli.progress import Reporter
     from ofediq.cli.serve import alone
-    from ofediq.experiment.menagerie import Effort, every_method
+    from ofediq.experiment.cage import Effort
+    from ofediq.experiment.menagerie import every_method
     from ofediq.experiment.menagerie import zoo as run
 
     own = given.get("client_column") is not None
@@ -76,9 +84,9 @@ def zoo(
     config = Config(**{"methods": every_method(), **given}, preset="paper", regret=False)
     kinds = ("column" if own else "random,label") if partitions is None else partitions
     folder = out or Path("runs") / f"zoo-{config.name}"
-    effort = Effort(_numbers(step_sizes), prefix)
+    effort = Effort(_numbers(step_sizes), prefix, further)
     with alone("out", folder), Reporter() as reporter:
-        found = run(config, split(kinds), folder, reporter, effort=effort, force=force)
+        found = run(config, split(kinds), folder, reporter, effort=effort, force=force, jobs=jobs)
     if as_json:
         typer.echo(json.dumps(found, indent=2))
     else:
@@ -97,7 +105,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 def _show(found: dict[str, Any]) -> None:
     from ofediq.cli import render
-    from ofediq.report.zoo_table import COLUMNS, zoo_rows
+    from ofediq.report.zoo_table import COLUMNS, refusals, zoo_rows
 
     for partition, part in found["parts"].items():
         render.show(
@@ -106,12 +114,14 @@ def _show(found: dict[str, Any]) -> None:
                 f"T = {part['steps']:,}"
             ),
             render.table((COLUMNS[0], part["metric"], *COLUMNS[2:]), zoo_rows(part)),
+            *refusals(part),
         )
     tuning = found["tuning"]
     sizes = ", ".join(f"{one:g}" for one in tuning["step_sizes"])
     typer.echo(
         f"Tuned on the first {100 * tuning['prefix']:g} % of the first stream: step sizes {sizes}, the same for "
-        "all; the budget once, where real bits differed from the formula's."
+        f"all, and up to {tuning['further']} further ones while the best is at the edge; the budget up to "
+        f"{tuning['fits']} times, where real bits differ from the formula's."
     )
     if "figure" in found:
         typer.echo(f"Picture: {found['figure']}")

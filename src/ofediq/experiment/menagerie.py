@@ -1,58 +1,33 @@
 """The zoo: every named method on one dataset, at equal real bits, each with a step size of its own.
 
-The step size is tuned on a prefix of the first seed's stream, with the same grid for every method; so is the budget,
-once, where a method's bits on the wire differ from what its formula counts. What is done is kept.
+How one method is tuned and run is in `cage`. What is done is kept, run by run.
 """
 
 from __future__ import annotations
 
 import json
-import math
+import pickle
+import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
-import jax
-import numpy as np
-
-from ofediq.errors import InputError, require, require_fraction, require_positive
+from ofediq.errors import InputError, require
+from ofediq.experiment.cage import Cage, Effort, MissingError
 from ofediq.experiment.config import Config
-from ofediq.experiment.runner import Listener
-from ofediq.experiment.setup import Experiment
-from ofediq.methods import Method, Terms
-from ofediq.methods.registry import entries, entry, make, parse
-from ofediq.models import Model, build
-from ofediq.report import value_text
+from ofediq.experiment.parallel import processes_for, run_errands, shown_on
+from ofediq.experiment.runner import Listener, Silent
+from ofediq.machine import cores
+from ofediq.methods.registry import entries
 from ofediq.report.figures.dots import draw_dots
-from ofediq.simulation import InterruptedRunError, Result, simulate
+from ofediq.simulation.interrupt import deferred_interrupt
 from ofediq.storage import save_json
-from ofediq.streams import Stream, naive_references
 
-STEP_SIZES = (0.004, 0.016, 0.064, 0.25, 1.0)
-"""The grid that every method is tuned on."""
-_KERNELS = 8
-_FITTED = 0.9, 1.05  # real bits over the budget within which nothing is corrected
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How methods are tuned: the same for all.
-
-    Attributes:
-        step_sizes: tried one after another.
-        prefix: the share of the stream that is looked at.
-    """
-
-    step_sizes: tuple[float, ...] = STEP_SIZES
-    prefix: float = 0.25
-
-    def __post_init__(self) -> None:
-        require(len(self.step_sizes) > 0, "step_sizes", "must name at least one", self.step_sizes)
-        for one in self.step_sizes:
-            require_positive("step_sizes", one)
-        require_fraction("prefix", self.prefix)
+_ENOUGH = 4  # rows that are missing, from which on several processes are sooner done than one
+_ELSEWHERE = ("methods", "seeds", "partition")  # choices that may change from call to call in one folder
 
 
 def every_method() -> tuple[str, ...]:
@@ -68,159 +43,136 @@ def zoo(
     *,
     effort: Effort | None = None,
     force: bool = False,
+    jobs: int | None = 1,
 ) -> dict[str, Any]:
     """Run every method of `config` on every partition; one row for each, in `path`/zoo.json and a picture.
 
     Args:
         config: data, model, methods, budget and seeds; the step size and partition of its own are not used.
         partitions: how samples are dealt; those of a file with clients of its own are `column`.
-        path: the folder; rows that are there are not run again.
+        path: the folder; runs that are there are not run again.
         listener: told about progress.
         effort: how methods are tuned.
         force: run again what is there.
+        jobs: processes, each with one method at a time; None for one per core where several methods are missing.
     """
     effort = effort or Effort()
     require(len(partitions) > 0, "partitions", "must name at least one", partitions)
-    path.mkdir(parents=True, exist_ok=True)
-    asked = {
+    require(len(set(partitions)) == len(partitions), "partitions", "must differ", ",".join(partitions))
+    question = {name: value for name, value in config.to_dict().items() if name not in _ELSEWHERE}
+    _open(path, question, force)
+    found: dict[str, Any] = {
         "config": {**config.to_dict(), "methods": []},
         "partitions": list(partitions),
-        "tuning": {"step_sizes": list(effort.step_sizes), "prefix": effort.prefix},
+        "tuning": {
+            "step_sizes": list(effort.step_sizes),
+            "prefix": effort.prefix,
+            "further": effort.further,
+            "fits": effort.fits,
+        },
+        "parts": {},
+        "interrupted": False,
     }
-    found = _before(path / "zoo.json", asked, force)
-    for partition in partitions:
-        part = found["parts"].setdefault(partition, {"rows": {}})
-        try:
-            _Cage(replace(config, partition=partition, methods=("fedogd",)), effort, listener).fill(
-                part, config.methods, lambda: save_json(path / "zoo.json", found)
-            )
-        except (KeyboardInterrupt, InterruptedRunError):
-            found["interrupted"] = True
-            break
+    folder = path / "units"
+    dealt = {kind: replace(config, partition=kind, methods=("fedogd",)) for kind in partitions}
+    trips = [Trip(dealt[kind], effort, folder / kind, text) for kind in partitions for text in config.methods]
+    cages = {kind: Cage(one, effort, folder / kind, listener) for kind, one in dealt.items()}
+    try:
+        _run(trips, cages, listener, jobs)
+    except KeyboardInterrupt:
+        found["interrupted"] = True
+    for kind, cage in cages.items():
+        rows = {trip.text: _row(trip, cages) for trip in trips if trip.config.partition == kind}
+        found["parts"][kind] = cage.describe() | {
+            "rows": {text: row for text, row in rows.items() if row is not None}
+        }
     save_json(path / "zoo.json", found)
-    if any(part["rows"] for part in found["parts"].values()):
+    if any(row["value"] is not None for part in found["parts"].values() for row in part["rows"].values()):
         found["figure"] = str(path / "zoo.png")
         _draw(found, path / "zoo.png")
     return found
 
 
-def _before(path: Path, asked: Mapping[str, Any], force: bool) -> dict[str, Any]:
-    """What an earlier call with the same question left, or an empty answer."""
-    fresh = {**asked, "parts": {}, "interrupted": False}
-    if force or not path.is_file():
-        return fresh
+def _open(path: Path, question: Mapping[str, Any], force: bool) -> None:
+    """A folder that is empty, or of the same question."""
+    if force:
+        shutil.rmtree(path / "units", ignore_errors=True)
+        (path / "question.json").unlink(missing_ok=True)
+    asked = path / "question.json"
+    if not asked.is_file():
+        path.mkdir(parents=True, exist_ok=True)
+        save_json(asked, dict(question))
+        return
     try:
-        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        kept = json.loads(asked.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"`out` must hold a zoo that can be read, got {str(path)!r}: {error}") from None
-    for name, value in asked.items():
+    for name, value in question.items():
         if kept.get(name) != value:
-            raise InputError(f"`out` must be of the same question, got another {name} (--force runs anew)")
-    return {**kept, "interrupted": False}
+            raise InputError(
+                f"`out` must be of the same question, got {name} {value!r} where it has {kept.get(name)!r} "
+                "(--force runs anew)"
+            )
 
 
-class _Cage:
-    """One partition: its streams, its model, and what is asked of every method."""
+@dataclass(frozen=True)
+class Trip:
+    """One method on one partition, for whatever process.
 
-    def __init__(self, config: Config, effort: Effort, listener: Listener) -> None:
-        self.config, self.effort, self.listener = config, effort, listener
-        made = Experiment.set_up(config)
-        self.deal, self.model = made.deal, made.model
-        self.first: Stream = made.deal(config.seed)
-        self.budget = float(config.budget or 0.01)
+    Attributes:
+        config: the choices, with that partition.
+        effort: how the method is tuned.
+        archive: the folder of the partition's units, where all that is found stays.
+        text: the method.
+    """
 
-    def fill(self, part: dict[str, Any], methods: Sequence[str], keep: Any) -> None:
-        """One row after another."""
-        if "naive" not in part:
-            naive = {name: float(curve[-1]) for name, curve in naive_references(self.first).items()}
-            part |= {
-                "naive": {name: value for name, value in naive.items() if math.isfinite(value)},
-                "metric": "accuracy" if self.model.task == "classification" else "mse",
-                "clients": self.first.clients,
-                "steps": self.first.steps,
-                "dim": self.model.dim,
-                "dataset": self.first.dataset.name,
-            }
-        for text in methods:
-            if text in part["rows"]:
-                continue
-            row = self.row(text)
-            part["rows"][text] = row
-            keep()
+    config: Config
+    effort: Effort
+    archive: Path
+    text: str
 
-    def row(self, text: str) -> dict[str, Any]:
-        """Tuned on the prefix, then run with every seed."""
-        model, budget = self._model(text), self.budget
-        budget = min(1.0, budget * self.model.dim / model.dim)  # the same bits, whatever the model
-        prefix = self.first.head(max(1, math.ceil(self.effort.prefix * self.first.steps)))
-        tried = {eta: self._run(text, eta, budget, prefix, model) for eta in self.effort.step_sizes}
-        losses = {eta: one.loss.sum() for eta, one in tried.items() if not one.diverged}
-        chosen = min(losses, key=lambda eta: losses[eta]) if losses else self.effort.step_sizes[0]
-        low, high = _FITTED
-        real = _share(tried[chosen], model.dim) / budget
-        if entry(parse(text)[0]).spend is not None and real > 0 and not low <= real <= high:
-            budget = min(1.0, budget / real)
-        runs = [
-            self._run(text, chosen, budget, self.deal(seed), model, seed) for seed in self.config.all_seeds
-        ]
-        return _numbers(runs, model, chosen, self.model.dim)
-
-    def _model(self, text: str) -> Model:
-        wanted = entry(parse(text)[0]).model
-        if not wanted:
-            return self.model
-        data = self.first.dataset
-        outputs = data.classes or 1
-        pairs = min(100, max(10, self.model.dim // (2 * _KERNELS * outputs)))  # of about the same size
-        return build(
-            f"{wanted}(kernels={_KERNELS}, pairs={pairs})", data.sample_shape, data.task, data.classes
-        )
-
-    def _run(
-        self, text: str, eta: float, budget: float, stream: Stream, model: Model, seed: int | None = None
-    ) -> Result:
-        terms = Terms(budget, model.dim, stream.clients, stream.steps, features=math.prod(stream.x.shape[1:]))
-        method: Method = make(text, terms, step_size=eta)
-        first = self.config.seed if seed is None else seed
-        what = f"{method.name}, {'step size ' + format(eta, 'g') if seed is None else f'seed {seed}'}"
-        self.listener.started(f"{self.config.partition}: {what}", stream.steps)
-        result = simulate(method, stream, model, first, progress=lambda done, _: self.listener.advanced(done))
-        if seed is not None:
-            value = value_text(float(result.curve[-1]), result.metric)
-            self.listener.finished(f"{result.metric} {value}, {result.seconds:.1f} s")
-        return result
+    @property
+    def steps(self) -> int:
+        """Units, if the grid is enough and the budget fits at once."""
+        return len(self.effort.step_sizes) + self.config.seeds
 
 
-def _share(result: Result, dim: int) -> float:
-    """Real uplink bits over those of FedOGD with a model of `dim` parameters."""
-    return float(result.bits_wire.sum()) / (32.0 * dim * float(result.present.sum()))
+def make_trip(trip: Trip, board: str | None, place: int) -> None:
+    """In a process of its own: leave all units of a trip in its folder, or those until everybody stops."""
+    show = shown_on(board, place)
+    with suppress(KeyboardInterrupt):
+        show(0)
+        cage = _last_cage(pickle.dumps((trip.config, trip.effort, trip.archive)))
+        cage.row(trip.text, check=lambda done: show(min(done, trip.steps)))
+        show(trip.steps)
 
 
-def _numbers(runs: Sequence[Result], model: Model, step_size: float, dim: int) -> dict[str, Any]:
-    """A row: means over seeds; memory in bytes per client; time of the fastest seed, whose code was compiled."""
-    values = [float(run.curve[-1]) for run in runs]
-    finite = all(math.isfinite(value) for value in values) and not any(run.diverged for run in runs)
-    method, steps = runs[0].method, runs[0].steps
-    kept = method.client.memory(np.zeros(model.dim, np.float32))
-    memory = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(kept))
-    if method.topology == "separate":
-        memory = 4 * model.dim
-    return {
-        "name": method.name,
-        "model": model.name,
-        "step_size": step_size,
-        "value": fmean(values) if finite else None,
-        "std": stdev(values) if finite and len(values) > 1 else None,
-        "values": values if finite else None,
-        "loss": fmean(run.loss.sum() / run.present.sum() for run in runs) if finite else None,
-        "share": fmean(_share(run, dim) for run in runs),
-        "uplink": fmean(float(run.bits_wire.sum()) for run in runs),
-        "downlink": fmean(float(run.bits_downlink.sum()) for run in runs),
-        "memory": memory,
-        "milliseconds": 1000 * min(run.seconds for run in runs) / steps,
-        "personal": method.client.personal,
-        "federated": method.topology == "federated",
-    }
+@lru_cache(maxsize=1)
+def _last_cage(where: bytes) -> Cage:
+    """The cage of the last trip: often that of the next one."""
+    config, effort, folder = pickle.loads(where)
+    return Cage(config, effort, folder, Silent())
+
+
+def _run(trips: Sequence[Trip], cages: Mapping[str, Cage], listener: Listener, jobs: int | None) -> None:
+    """Run what is missing, here or in several processes."""
+    missing = [trip for trip in trips if _row(trip, cages) is None]
+    wanted = cores() if jobs is None and len(missing) >= _ENOUGH else jobs or 1
+    processes = processes_for(0.0, len(missing), wanted)
+    if processes > 1:
+        run_errands(missing, listener, make_trip, processes=processes)
+        return
+    with deferred_interrupt(listener.stopping) as check:
+        for trip in missing:
+            cages[str(trip.config.partition)].row(trip.text, check=lambda done: check())
+
+
+def _row(trip: Trip, cages: Mapping[str, Cage]) -> dict[str, Any] | None:
+    """The row of a trip, if all of its units are there."""
+    try:
+        return cages[str(trip.config.partition)].row(trip.text, run=False)
+    except MissingError:
+        return None
 
 
 def _draw(found: Mapping[str, Any], path: Path) -> None:
@@ -229,13 +181,14 @@ def _draw(found: Mapping[str, Any], path: Path) -> None:
         rows = [row for row in part["rows"].values() if row["value"] is not None]
         better = -1 if part["metric"] == "accuracy" else 1
         rows.sort(key=lambda row: better * row["value"])
-        parts[partition] = (
-            {_label(row, budget): (row["value"], row["std"] or 0.0, _kind(row)) for row in rows},
-            {name: value for name, value in part["naive"].items() if name != "constant"},
-        )
+        if rows:
+            parts[partition] = (
+                {_label(row, budget): (row["value"], row["std"] or 0.0, _kind(row)) for row in rows},
+                {name: value for name, value in part["naive"].items() if name != "constant"},
+            )
     first = next(iter(found["parts"].values()))
     title = (
-        f"{first['dataset']}: every method at {100 * found['config']['budget']:g} % of FedOGD's uplink bits, "
+        f"{first['dataset']}: every method at {100 * budget:g} % of FedOGD's uplink bits, "
         f"K = {first['clients']:,}, T = {first['steps']:,}"
     )
     draw_dots(parts, first["metric"], path, title)

@@ -11,14 +11,14 @@ import os
 import pickle
 import signal
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -31,8 +31,26 @@ if TYPE_CHECKING:
     from ofediq.experiment.runner import Listener
     from ofediq.experiment.setup import Experiment
 
+_Work = TypeVar("_Work", bound="Work")
+
 _WORTH = 2e10  # clients x steps x parameters of all runs: what several processes do sooner than they start
 _GLANCE = 0.2  # seconds between two looks at the progress
+
+
+class Work(Protocol):
+    """What a process is sent out for: so many steps, whose content goes to `archive` if there is any."""
+
+    @property
+    def steps(self) -> int:
+        """How far it is to the end."""
+
+    @property
+    def archive(self) -> Path:
+        """Where the content goes."""
+
+
+Compute = Callable[[_Work, str | None, int], bytes | None]
+"""Does the work, and shows its steps at a place of the board."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +92,9 @@ def processes_for(work: float, errands: int, jobs: int | None = None) -> int:
     return min(cores(), errands) if errands > 1 and work >= _WORTH else 1
 
 
-def run_errands(errands: Sequence[Errand], listener: Listener, *, processes: int) -> None:
+def run_errands(
+    errands: Sequence[_Work], listener: Listener, work: Compute[_Work], *, processes: int
+) -> None:
     """Run all errands in so many processes; raises `KeyboardInterrupt` if that was asked for, all states saved."""
     with tempfile.TemporaryDirectory() as folder:
         board = Path(folder) / "board"
@@ -83,8 +103,7 @@ def run_errands(errands: Sequence[Errand], listener: Listener, *, processes: int
         )  # steps done of each, and the wish to stop
         with _pool(processes) as pool, deferred_interrupt(listener.stopping) as check:
             futures = {
-                pool.submit(compute, errand, str(board), place): errand
-                for place, errand in enumerate(errands)
+                pool.submit(work, errand, str(board), place): errand for place, errand in enumerate(errands)
             }
             listener.started(
                 f"{len(errands)} runs in {processes} processes", sum(errand.steps for errand in errands)
@@ -122,15 +141,10 @@ def compute(errand: Errand, board: str | None = None, place: int = 0) -> bytes |
     from ofediq.experiment.archive import save_result
     from ofediq.simulation import InterruptedRunError, simulate
 
-    shown = None if board is None else np.memmap(board, np.int64, "r+")
-
-    def progress(done: int, _: int) -> None:
-        if shown is not None:
-            shown[place] = done
-            if shown[-1]:
-                raise KeyboardInterrupt
-
-    if shown is not None and shown[-1]:
+    show = shown_on(board, place)
+    try:
+        show(0)
+    except KeyboardInterrupt:
         return None
     experiment = _made(pickle.dumps(errand.origin))
     stream = experiment.deal(errand.seed)
@@ -140,7 +154,7 @@ def compute(errand: Errand, board: str | None = None, place: int = 0) -> bytes |
             stream,
             experiment.model,
             errand.seed,
-            progress=progress,
+            progress=lambda done, _: show(done),
             checkpoint=errand.checkpoint,
             checkpoint_every=errand.checkpoint_every,
             resume=errand.checkpoint is not None,
@@ -156,7 +170,20 @@ def compute(errand: Errand, board: str | None = None, place: int = 0) -> bytes |
         return (Path(folder) / "result.npz").read_bytes()
 
 
-def _kept(futures: dict[Future[bytes | None], Errand]) -> Iterator[int]:
+def shown_on(board: str | None, place: int) -> Callable[[int], None]:
+    """Shows the steps done at `place` of a board, and raises `KeyboardInterrupt` if everybody shall stop."""
+    shown = None if board is None else np.memmap(board, np.int64, "r+")
+
+    def show(done: int) -> None:
+        if shown is not None:
+            shown[place] = done
+            if shown[-1]:
+                raise KeyboardInterrupt
+
+    return show
+
+
+def _kept(futures: Mapping[Future[bytes | None], Work]) -> Iterator[int]:
     """How many are done, again and again until all are; whatever has come back is on the disk by then."""
     waiting, total = set(futures), len(futures)
     while waiting:

@@ -14,7 +14,7 @@ from jax.sharding import Mesh
 from ofediq.errors import CheckpointError
 from ofediq.experiment.archive import load_result, save_result
 from ofediq.experiment.folder import Folder
-from ofediq.experiment.parallel import Errand, processes_for, run_errands
+from ofediq.experiment.parallel import Errand, compute, processes_for, run_errands
 from ofediq.experiment.setup import Experiment
 from ofediq.methods import Method
 from ofediq.report import Comparison, bits_text, value_text
@@ -43,6 +43,25 @@ class Listener(Protocol):
 
     def stopping(self) -> None:
         """An interruption was asked for; the block at hand is finished first."""
+
+
+class Silent:
+    """Somebody who does not listen."""
+
+    def note(self, sentence: str) -> None:
+        """Nothing."""
+
+    def started(self, task: str, total: int) -> None:
+        """Nothing."""
+
+    def advanced(self, done: int) -> None:
+        """Nothing."""
+
+    def finished(self, outcome: str) -> None:
+        """Nothing."""
+
+    def stopping(self) -> None:
+        """Nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +200,7 @@ class _Work:
             return
         self.resume = True  # from here on, what is there was made by this run
         try:
-            run_errands(wanted, self.listener, processes=processes)
+            run_errands(wanted, self.listener, compute, processes=processes)
         finally:
             self.fresh = {(one.key, one.seed) for one in wanted if one.archive.exists()}
 

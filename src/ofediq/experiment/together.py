@@ -19,7 +19,7 @@ from pathlib import Path
 from ofediq.errors import InputError, require_integer
 from ofediq.experiment.config import Config
 from ofediq.experiment.folder import Folder
-from ofediq.experiment.runner import run
+from ofediq.experiment.runner import Silent, run
 from ofediq.experiment.setup import Experiment
 from ofediq.machine import cores
 
@@ -92,26 +92,7 @@ def help_out(config: Config) -> None:
     with tempfile.TemporaryDirectory() as path:
         folder = Folder(Path(path) / "run")
         folder.open(config)
-        run(Experiment.set_up(config), folder, _Silent())  # an interruption is the first one's to tell
-
-
-class _Silent:
-    """Somebody who does not listen."""
-
-    def note(self, sentence: str) -> None:
-        """Nothing."""
-
-    def started(self, task: str, total: int) -> None:
-        """Nothing."""
-
-    def advanced(self, done: int) -> None:
-        """Nothing."""
-
-    def finished(self, outcome: str) -> None:
-        """Nothing."""
-
-    def stopping(self) -> None:
-        """Nothing."""
+        run(Experiment.set_up(config), folder, Silent())  # an interruption is the first one's to tell
 
 
 def seat_of(coordinator: str | None, process: int | None, of: int | None) -> Seat | None:

@@ -21,10 +21,20 @@ def zoo_rows(part: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """
     metric, better = part["metric"], -1 if part["metric"] == "accuracy" else 1
     known = [row for row in part["rows"].values() if row["value"] is not None]
-    lost = [row for row in part["rows"].values() if row["value"] is None]
+    lost = [row for row in part["rows"].values() if row["value"] is None and "refused" not in row]
     rows = [_cells(row, metric) for row in [*sorted(known, key=lambda row: better * row["value"]), *lost]]
     blank = ("",) * (len(COLUMNS) - 2)
     return rows + [(name, value_text(value, metric), *blank) for name, value in part["naive"].items()]
+
+
+def refusals(part: Mapping[str, Any]) -> list[str]:
+    """Why methods have no row, a sentence each.
+
+    >>> refusals({"rows": {"fedomd": {"name": "fedomd", "value": None, "refused": "`period` must be small"}}})
+    ['fedomd has no row: `period` must be small.']
+    """
+    lost = [row for row in part["rows"].values() if "refused" in row]
+    return [f"{row['name']} has no row: {row['refused']}." for row in lost]
 
 
 def _cells(row: Mapping[str, Any], metric: str) -> tuple[str, ...]:

@@ -122,8 +122,11 @@ class Sparse:
 def largest(updates: Array, count: int) -> Array:
     """Where the `count` largest sizes of each row are, in ascending order; of equal sizes the first ones.
 
-    >>> largest(np.array([[1.0, -3.0, 2.0, -2.0]], np.float32), 2)
-    array([[1, 2]])
+    What is no number counts as the largest, so that it is sent, and refused, and not lost on the way.
+
+    >>> largest(np.array([[1.0, -3.0, 2.0, -2.0], [1.0, 2.0, np.nan, 0.0]], np.float32), 2)
+    array([[1, 2],
+           [1, 2]])
     """
     found = faster("largest", updates, count)
     if found is not None:
@@ -132,6 +135,7 @@ def largest(updates: Array, count: int) -> Array:
         where = importlib.import_module("jax.lax").top_k(abs(updates), count)[1]
         return where.sort(-1)
     sizes = np.abs(updates)
+    sizes[np.isnan(sizes)] = np.inf
     least = np.partition(sizes, -count, axis=1)[:, -count, None]
     marks, equal = sizes > least, sizes == least
     marks |= equal & (equal.cumsum(1) <= count - marks.sum(1, keepdims=True))

@@ -18,6 +18,7 @@ from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method, preset_server
 from ofediq.methods.registry import Terms, named
 from ofediq.methods.shifted_rule import shifted
+from ofediq.methods.zoo.qsgd import levels_within
 
 
 @piece
@@ -48,10 +49,13 @@ class Remembering(ClientRule):
 
 
 def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The rate that pays for whole messages; everyone, where the budget is that large."""
-    levels, blocks = int(given.get("levels", 1)), int(given.get("blocks", 1))
-    bits = quantize(levels, blocks).formula_bits(terms.dim)
-    return {"rate": min(1.0, terms.bits_per_step / terms.clients / bits)}
+    """As many levels as the formula allows if everyone sends, else fewer senders; the pace that the theory allows."""
+    rate, blocks = float(given.get("rate", 1.0)), int(given.get("blocks", 1))
+    room = terms.bits_per_step / terms.clients
+    levels = int(given.get("levels", levels_within(room / rate, terms.dim, blocks)))
+    message = quantize(levels, blocks)
+    rate = min(rate, room / message.formula_bits(terms.dim))
+    return {"levels": levels, "rate": rate, "pace": rate / (1 + message.variance(terms.dim))}
 
 
 @named(
@@ -72,7 +76,9 @@ def diana(
     """DIANA: clients quantise how their gradient differs from a memory, and the server adds the memories again.
 
     m = Q((u - h) / p);  w <- w - eta/K (H + sum of m);  h <- h + a m;  H <- H + a sum of m. Unbiased. It pays where
-    gradients of a client are alike; with one sample per step they hardly do. No theorem of the paper covers it.
+    gradients of a client are alike; with one sample per step they hardly do. A memory that moves faster than the
+    noise of its messages allows, a > p / (1 + omega) with omega the quantiser's variance, may run away; a budget sets
+    a to that. No theorem of the paper covers it.
 
     Args:
         rate: p, the probability that a client sends.

@@ -253,8 +253,10 @@ def emkofl(kernels: int = 8, rate: float = 1.0, step_size: float = 0.01, weight_
     Good for smooth regressions where nobody knows the width of the kernel. With P = 1 it is FedOGD on random
     features. Online the index is drawn one step ahead, so that one message per step and client is enough; who has
     no sample at a step does not take theta_J over. The original's eta = 1 suits labels in [0, 1]; its lambda is
-    the model's `l2` (theta shrinks by 1 - eta l2 a step). With losses added up over clients, as published
-    settings have it, eta_g = 8 puts all weight on one kernel within a step: here they are averaged.
+    the model's `l2` (theta shrinks by 1 - eta l2 a step). With losses added up over clients, as in a third party's
+    public code from which the settings are (ten clients, P = 8, widths 1/2 to 64), eta_g = 8 puts all weight on one
+    kernel within a step: here they are averaged. That code counts the penalty as part of a kernel's loss, and lets
+    all clients share one draw of the directions for all widths; here each kernel has its own.
 
     Args:
         kernels: P, as many as the model has.

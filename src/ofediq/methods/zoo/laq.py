@@ -179,7 +179,8 @@ def spend_lazily(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
 
 @named(
     "laq",
-    source="J. Sun, T. Chen, G. Giannakis, Z. Yang: Lazily Aggregated Quantized Gradients, 2019",
+    source="J. Sun, T. Chen, G. Giannakis, Z. Yang: Lazily Aggregated Quantized Gradients, 2019, and their public "
+    "code",
     memory="what the server has of it (D numbers), an error, a clock",
     spend=spend_lazily,
 )
@@ -200,7 +201,11 @@ def laq(
     rounding error silences it instead. A budget is kept as if everyone always sent: b, or windows of L steps whose
     gradients at w are added up. A client that leaves for good stays in the sum.
 
-    With threshold 0 and many bits it is FedOGD.
+    The quantiser, the trigger and the settings are those of the authors' code (b = 4, xi = 0.8, ten moves, 100 silent
+    steps, alpha = 0.02, ten clients). That code does not count the 32 bits of R, weighs the moves of the first ten
+    steps by 0.8 / t, and divides by zero where nothing has changed. Its version for single batches adds a constant of
+    0.2 to the trigger and halves the term of the errors; it is not offered, since 0.2 means nothing without the scale
+    of a gradient. With threshold 0 and many bits it is FedOGD.
 
     Args:
         bits: b.

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import grid, quantize
 from ofediq.methods.participation import norm_proportional
 from ofediq.methods.presets import federated
-from ofediq.methods.registry import named
+from ofediq.methods.registry import Terms, named
 from ofediq.methods.steered_rule import steered
 from ofediq.methods.steering import Budget
 from ofediq.methods.steering import budget as steer_to
+from ofediq.theory import plan
 
 
 @named(
@@ -54,15 +57,16 @@ def ofedgrid(
     )
 
 
+def _spend_quantised(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The bits per step, and the (s, b) that suit real, entropy-coded bits best."""
+    best = plan(terms.budget, terms.dim, terms.clients, method="measured")
+    return {**terms.steered, "levels": best.levels, "blocks": best.blocks}
+
+
 @named(
     "ofediq_norm",
     source="ours",
-    spend=lambda terms, given: {
-        "bits_per_step": terms.bits_per_step,
-        "steps": terms.steps,
-        "levels": 3,
-        "blocks": 1,
-    },
+    spend=_spend_quantised,
 )
 def ofediq_norm(
     levels: int,
@@ -72,6 +76,7 @@ def ofediq_norm(
     step_size: float = 0.01,
     preset: str = "paper",
     front: float = 0.5,
+    extra_bits: float = 0.0,
 ) -> Method:
     """The paper's quantiser with norm-proportional participation and entropy coding: a step towards OFedGrid.
 
@@ -83,10 +88,11 @@ def ofediq_norm(
         step_size: eta.
         preset: which server rule, see `methods.presets`.
         front: how much the budget leans towards early steps, see `Budget`.
+        extra_bits: what a message costs beside its payload; counted against the budget.
     """
     base = federated("OFedIQ-norm", step_size, preset)
     compress = quantize(levels, blocks, coding="entropy")
-    rule = Budget(bits_per_step, steps, front, spread=1.0, message=compress)
+    rule = Budget(bits_per_step, steps, front, spread=1.0, extra_bits=extra_bits, message=compress)
     return replace(
         base, participation=norm_proportional(1.0), compress=compress, server=steered(base.server, rule)
     )

@@ -30,14 +30,21 @@ class QuantizeBuckets(Bucketed, Compressor):
         return quantizer_variance(*self.shape(dim), dim)
 
 
+def levels_within(room: float, dim: int, norms: int) -> int:
+    """s of messages of at most `room` bits, 32 for each norm and 1 + log2(s + 1) per number; at least 1.
+
+    >>> levels_within(32 + 4 * 100, 100, 1), levels_within(1.0, 100, 1)
+    (7, 1)
+    """
+    exponent = (room - 32 * norms) / dim - 1
+    return max(1, min(MAX_LEVELS, math.floor(2 ** min(16.0, exponent) + 1e-9) - 1))
+
+
 def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
     """As many levels as the formula allows; if not even one, fewer senders."""
     rate, bucket = float(given.get("rate", 1.0)), int(given.get("bucket", 512))
     room = 32.0 * terms.budget * terms.dim
-    exponent = (room / rate - 32 * -(-terms.dim // bucket)) / terms.dim - 1
-    levels = int(
-        given.get("levels", max(1, min(MAX_LEVELS, math.floor(2 ** min(16.0, exponent) + 1e-9) - 1)))
-    )
+    levels = int(given.get("levels", levels_within(room / rate, terms.dim, -(-terms.dim // bucket))))
     each = Bucketed(levels, bucket).formula_bits(terms.dim)
     return {"levels": levels, "rate": min(rate, room / each)}
 
