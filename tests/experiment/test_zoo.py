@@ -15,6 +15,7 @@ from ofediq.experiment import Config
 from ofediq.experiment.cage import Effort
 from ofediq.experiment.menagerie import every_method, zoo
 from ofediq.methods.registry import entries
+from ofediq.report.zoo_table import remarks
 from tests.experiment.listeners import Listener
 
 METHODS = ("fedogd", "ofedavg", "fedpoe(ofedavg)", "local")
@@ -123,6 +124,14 @@ def test_a_method_that_cannot_says_why_and_the_others_run(tmp_path: Path) -> Non
     rows = found["parts"]["random"]["rows"]
     assert rows["fedogd"]["value"] is not None
     assert "`levels`" in rows["qsgd(levels=0)"]["refused"]
+    part = {"rows": {"fedomd": {"name": "FedOMD", "federated": True, "uplink": 0.0}, **rows}}
+    assert remarks(part)[1:] == ["The budget paid for no message of FedOMD in this run."]
+
+
+def test_a_wrong_question_leaves_no_trace(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="`partition` must be one of"):
+        zoo(config(), ["nosuch"], tmp_path / "out", Listener())
+    assert not (tmp_path / "out").exists()
 
 
 def test_all_means_all() -> None:

@@ -45,7 +45,16 @@ METHODS = {
     "differences and memory": methods.with_broadcast(
         methods.make("scaffold(period=2, rate=0.7)", step_size=0.05), methods.delta(31, 1, refresh=4)
     ),
+    "mean of senders": methods.make("fedavg(period=4, rate=0.6)", step_size=0.05),
+    "pulled back": methods.make("fedprox(period=4, rate=0.6)", step_size=0.05),
+    "normalised windows": methods.make("fednova(period=4, rate=0.6)", step_size=0.05),
+    "a fixed number of senders": methods.make("fedpaq(period=2, rate=0.6)", step_size=0.05),
     "corrections": methods.make("vrlsgd(period=4)", step_size=0.05),
+    "lazy at any sample": methods.make("laq(bits=6)", step_size=0.05),
+    "from the last mean": methods.make("cafe(keep=40, rate=0.5)", step_size=0.1),
+    "differences from a memory": methods.make("diana(rate=0.5, levels=7)", step_size=0.1),
+    "momentum": methods.make("ef21_sgdm(keep=40, rate=0.5)", step_size=0.1),
+    "votes": methods.make("majority_vote(rate=0.5)", step_size=0.01),
     "buckets": methods.make("qsgd(rate=0.5)", step_size=0.1),
     "lattice": methods.make("uveqfed(period=2)", step_size=0.1),
     "measurements": methods.make("fedvqcs(rate=0.5)", step_size=0.1),
@@ -94,6 +103,24 @@ def test_it_gives_the_simulators_model_and_bits(key: str, stream: Stream) -> Non
     assert totals["updates"] == wanted.senders.sum()
     assert server.finished
     assert totals["rejected"] == {}
+
+
+@pytest.mark.parametrize(
+    "key", ["normalised windows", "mean of senders", "memory on both sides", "corrections", "own models"]
+)
+def test_windows_that_hold_different_numbers_of_samples(key: str, stream: Stream) -> None:
+    order = np.array(stream.order)
+    order[: STEPS // 2, 0] = -1  # comes late
+    order[4:7, 1::2] = -1  # pause inside and across windows
+    order[-3:, 2] = -1  # leaves early
+    patchy = Stream(stream.dataset, order)
+    server = coordinator(METHODS[key])
+    network = Network(server, patchy)
+    network.start()
+    network.run()
+    wanted = expected(METHODS[key], patchy)
+    np.testing.assert_allclose(server.params, wanted.params, rtol=1e-5, atol=1e-6)
+    assert server.monitor.totals()["bits_wire"] == wanted.bits_wire.sum()
 
 
 @pytest.mark.parametrize("key", ["packed", "own models"])

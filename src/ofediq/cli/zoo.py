@@ -105,7 +105,7 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 def _show(found: dict[str, Any]) -> None:
     from ofediq.cli import render
-    from ofediq.report.zoo_table import COLUMNS, refusals, zoo_rows
+    from ofediq.report.zoo_table import COLUMNS, remarks, zoo_rows
 
     for partition, part in found["parts"].items():
         render.show(
@@ -114,7 +114,7 @@ def _show(found: dict[str, Any]) -> None:
                 f"T = {part['steps']:,}"
             ),
             render.table((COLUMNS[0], part["metric"], *COLUMNS[2:]), zoo_rows(part)),
-            *refusals(part),
+            *remarks(part),
         )
     tuning = found["tuning"]
     sizes = ", ".join(f"{one:g}" for one in tuning["step_sizes"])

@@ -60,7 +60,8 @@ def zoo(
     require(len(partitions) > 0, "partitions", "must name at least one", partitions)
     require(len(set(partitions)) == len(partitions), "partitions", "must differ", ",".join(partitions))
     question = {name: value for name, value in config.to_dict().items() if name not in _ELSEWHERE}
-    _open(path, question, force)
+    if not force:
+        _check(path / "question.json", question)
     found: dict[str, Any] = {
         "config": {**config.to_dict(), "methods": []},
         "partitions": list(partitions),
@@ -77,6 +78,10 @@ def zoo(
     dealt = {kind: replace(config, partition=kind, methods=("fedogd",)) for kind in partitions}
     trips = [Trip(dealt[kind], effort, folder / kind, text) for kind in partitions for text in config.methods]
     cages = {kind: Cage(one, effort, folder / kind, listener) for kind, one in dealt.items()}
+    if force:
+        shutil.rmtree(folder, ignore_errors=True)
+    path.mkdir(parents=True, exist_ok=True)
+    save_json(path / "question.json", question)
     try:
         _run(trips, cages, listener, jobs)
     except KeyboardInterrupt:
@@ -93,20 +98,14 @@ def zoo(
     return found
 
 
-def _open(path: Path, question: Mapping[str, Any], force: bool) -> None:
-    """A folder that is empty, or of the same question."""
-    if force:
-        shutil.rmtree(path / "units", ignore_errors=True)
-        (path / "question.json").unlink(missing_ok=True)
-    asked = path / "question.json"
+def _check(asked: Path, question: Mapping[str, Any]) -> None:
+    """Nothing was asked in this folder yet, or the same question."""
     if not asked.is_file():
-        path.mkdir(parents=True, exist_ok=True)
-        save_json(asked, dict(question))
         return
     try:
         kept = json.loads(asked.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"`out` must hold a zoo that can be read, got {str(path)!r}: {error}") from None
+        raise InputError(f"`out` must hold a zoo that can be read, got {str(asked)!r}: {error}") from None
     for name, value in question.items():
         if kept.get(name) != value:
             raise InputError(

@@ -27,14 +27,18 @@ def zoo_rows(part: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return rows + [(name, value_text(value, metric), *blank) for name, value in part["naive"].items()]
 
 
-def refusals(part: Mapping[str, Any]) -> list[str]:
-    """Why methods have no row, a sentence each.
+def remarks(part: Mapping[str, Any]) -> list[str]:
+    """Which methods have no row, or sent nothing, and why: a sentence each.
 
-    >>> refusals({"rows": {"fedomd": {"name": "fedomd", "value": None, "refused": "`period` must be small"}}})
+    >>> remarks({"rows": {"fedomd": {"name": "fedomd", "value": None, "refused": "`period` must be small"}}})
     ['fedomd has no row: `period` must be small.']
     """
-    lost = [row for row in part["rows"].values() if "refused" in row]
-    return [f"{row['name']} has no row: {row['refused']}." for row in lost]
+    rows = list(part["rows"].values())
+    said = [f"{row['name']} has no row: {row['refused']}." for row in rows if "refused" in row]
+    mute = [row["name"] for row in rows if row.get("federated") and not row["uplink"]]
+    if mute:
+        said.append(f"The budget paid for no message of {', '.join(mute)} in this run.")
+    return said
 
 
 def _cells(row: Mapping[str, Any], metric: str) -> tuple[str, ...]:

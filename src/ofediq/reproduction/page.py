@@ -17,10 +17,10 @@ _NOTES = (
     "authors warm up theirs for one epoch on a few samples that are not published; ours start from Glorot draws. "
     "Their value is matched in rank, not in number.",
     "Room: the authors drew 2,499 of 8,228 empty-room rows and did not say which. We draw our own.",
-    "Air: the authors' model shares one 1-64-64-1 network over the five lags; ours sees all five lags at once "
-    "(5-64-64-1), which is what the text describes and fits the data much better. Our MSE is therefore lower for "
-    "every method, and the same absolute gap between methods is a larger share of it.",
-    "Energy: the same network difference; in the authors' runs every method is worse than a constant.",
+    "Air and Energy: fig4c, fig4d and fig4f use the network that the authors' code has, 1-32-32-1 on every feature "
+    "alone (per_feature), so that their values can be compared. The panels with _all in their names have one network "
+    "that sees all features at once, which is what the text describes; there is no value of the authors beside them.",
+    "Energy: with the authors' network every method is worse than a constant, in their runs and in ours.",
     "OFedIQ(1, .086, 7, 1) sends 1.07 % of FedOGD's bits by the paper's formula, not 1 %.",
 )
 _PAPER_NOTE = (
