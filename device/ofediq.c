@@ -1677,11 +1677,14 @@ static void note(ofediq_client *client, float error, float y) {
     naive = OFEDIQ_CLASSES ? client->label != y : change * change;
     if (!(naive < 1e18)) naive = 1e18;
   }
-  client->error += made;
-  client->naive += naive;
+  /* A first guess of a number that starts from the past says nothing: its error would be the target's size. */
+  if (client->labelled || !OFEDIQ_PIPELINE || OFEDIQ_CLASSES) {
+    client->error += made;
+    client->naive += naive;
+    client->reported++;
+  }
   client->label = y;
   client->labelled = 1;
-  client->reported++;
   client->samples++;
 }
 

@@ -19,9 +19,10 @@ from ofediq.federation.network.outlets import Outlet
 from ofediq.federation.network.sources import Feeder, Rows
 from ofediq.federation.protocol.coordinator import Coordinator
 from ofediq.federation.protocol.inputs import Inputs
+from ofediq.federation.protocol.intervals import Misses
 from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.memory import MemoryFile
-from ofediq.federation.protocol.messages import ModelMessage, Publish, write_json
+from ofediq.federation.protocol.messages import ModelMessage, Publish, UpdateMessage, write_json
 from ofediq.federation.protocol.monitor import Monitor
 from ofediq.federation.protocol.reports import REPORT_BYTES, Report
 from ofediq.federation.protocol.rules import Rules
@@ -277,9 +278,40 @@ def test_a_late_label_finds_its_sample_by_its_id() -> None:
 def test_an_interval_is_that_of_the_clients_own_errors() -> None:
     one = alone()
     assert one.forecast([1.0, 1.0]).interval is None
-    one.learn([1.0, 1.0], 3.0)  # predicted 0
+    one.learn([1.0, 1.0], 3.0)  # predicted 0, from nothing: no error of a forecast
+    assert one.forecast([1.0, 2.0]).interval is None
+    one.learn([1.0, 2.0], 5.0)  # predicted 3
     low, high = one.forecast([1.0, 1.0]).interval or (0.0, 0.0)
-    assert (low, high) == pytest.approx((3 - 1.645 * 3, 3 + 1.645 * 3))
+    assert high - low == pytest.approx(2 * 1.645 * 2)
+
+
+@pytest.mark.parametrize("draw", ["normal", "student", "jumps", "skewed"])
+def test_nine_of_ten_targets_fall_into_the_interval(draw: str) -> None:
+    rng = np.random.default_rng(3)
+    errors = {
+        "normal": rng.normal(size=4000),
+        "student": rng.standard_t(2.2, size=4000),
+        "jumps": rng.normal(size=4000) * np.where(np.arange(4000) // 500 % 2, 20.0, 1.0),
+        "skewed": rng.exponential(size=4000) ** 2,
+    }[draw]
+    misses, inside = Misses.none(), 0
+    for error in errors:
+        reach = misses.reach()
+        inside += reach is not None and abs(error) <= reach
+        misses = misses.after(float(error * error))
+    assert inside / len(errors) == pytest.approx(0.9, abs=0.01)
+
+
+def test_a_first_guess_without_a_past_is_not_judged() -> None:
+    one = alone()
+    reports: list[Report] = []
+    for target in (30_000.0, 30_001.0, 30_000.0):
+        _, said = one.learn([1.0, 1.0], target)
+        reports += [UpdateMessage.decode(message.payload, one.step).report for message in said]
+        down = Down(np.zeros(one.params.size, np.float32), {}, {})
+        one.receive("model", ModelMessage(1, one.step + 1, 1, down).encode())
+    assert (sum(report.samples for report in reports), one.samples) == (2, 3)
+    assert sum(report.naive for report in reports) <= 2.0
 
 
 def test_bad_rows_are_skipped_and_counted_and_a_file_is_read_on(tmp_path: Path) -> None:

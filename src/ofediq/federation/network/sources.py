@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import logging
+import re
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import islice
@@ -18,6 +21,7 @@ from ofediq.errors import DataError, InputError
 from ofediq.federation.network.outlets import Outlet
 from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.messages import Publish
+from ofediq.streams.cells import MISSING, encoding_of, names_in, separator_of
 
 log = logging.getLogger("ofediq.federation")
 
@@ -25,7 +29,7 @@ _LOGGED = 10
 """So many samples that cannot be read get a line in the log each; the others are only counted."""
 
 
-_MISSING = ("", "NA", "N/A", "nan", "NaN", "null", "None", None)  # in a CSV file
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 
 
 class SourceSample(NamedTuple):
@@ -101,8 +105,11 @@ def write_replay(
 class Rows:
     """The rows of a CSV file with a header, in order, one per step.
 
+    Names may have blanks around them, cells commas, semicolons, tabs or bars between them; with semicolons, numbers
+    may have decimal commas. What stands for no value is that of the simulator.
+
     Args:
-        path: the file.
+        path: the file; .csv.gz if it is compressed.
         target: column to predict.
         features: columns to predict from; those of the task if left out.
         announced: tells the names of the features in the task; all columns but the target if it has none.
@@ -128,38 +135,49 @@ class Rows:
 
     def at(self, step: int) -> SourceSample | None:
         """The next row."""
-        sample = next(self._rows, None)
+        try:
+            sample = next(self._rows, None)
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(f"cannot read on in {self.path} after row {self.position}: {error}") from None
         self.exhausted = sample is None
         return sample
 
     def _read(self) -> Iterator[SourceSample]:
         self.position = start = self._start()
-        rows, columns = self._open()
-        skipped = sum(1 for _ in islice(rows, start))
-        if skipped < start:
-            log.warning("%s has fewer rows than the %d that were read: from its beginning", self.path, start)
-            self.position = 0
-            rows, columns = self._open()
-        clock = [] if self.time is None else self.time.split(",")
-        used, named = self._used(columns, clock)
-        for row in rows:
-            self.position += 1
-            row = {name: None if value in _MISSING else value for name, value in row.items()}
-            x: Any = {name: row[name] for name in used} if named else [row[name] or "nan" for name in used]
-            moment = _moment([row[name] or "" for name in clock]) if clock else None
-            yield SourceSample(x, row[self.target] or None, moment, self.position)
+        with self._opened() as file:
+            header, rows = _cells(file)
+            skipped = sum(1 for _ in islice(rows, start))
+            if skipped < start:
+                log.warning(
+                    "%s has fewer rows than the %d that were read: from its beginning", self.path, start
+                )
+                self.position = 0
+                file.seek(0)
+                header, rows = _cells(file)
+            columns, repeated = names_in(header)
+            clock = [] if self.time is None else self.time.split(",")
+            used, named = self._used(columns, repeated, clock)
+            for cells in rows:
+                self.position += 1
+                row = dict.fromkeys(columns) | dict(zip(columns, cells, strict=False))
+                x: Any = (
+                    {name: row[name] for name in used} if named else [row[name] or "nan" for name in used]
+                )
+                moment = _moment([row[name] or "" for name in clock]) if clock else None
+                yield SourceSample(x, row[self.target], moment, self.position)
 
-    def _open(self) -> tuple[Iterator[dict[str, str | None]], list[str]]:
+    def _opened(self) -> TextIO:
+        opened: Any = gzip.open if self.path.suffix.lower() == ".gz" else open
         try:
-            lines = self.path.read_text(encoding="utf-8-sig").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
+            with opened(self.path, "rb") as file:
+                encoding = encoding_of(str(self.path), file.read(1 << 16))
+            # A byte that is no text spoils its own cell, not the file: its row is then skipped like any bad one.
+            found: TextIO = opened(self.path, "rt", encoding=encoding, errors="replace", newline="")
+        except (OSError, EOFError) as error:
             raise DataError(f"cannot read {self.path}: {getattr(error, 'strerror', None) or error}") from None
-        head = lines[0] if lines else ""
-        delimiter = next((sign for sign in ",;\t" if sign in head), ",")
-        reader = csv.DictReader(lines, delimiter=delimiter)
-        return reader, list(reader.fieldnames or ())
+        return found
 
-    def _used(self, columns: list[str], clock: list[str]) -> tuple[list[str], bool]:
+    def _used(self, columns: list[str], repeated: frozenset[str], clock: list[str]) -> tuple[list[str], bool]:
         """The columns to read, and whether by name: those of the task, "mode" for its "mode=eco"."""
         announced = list(self._announced())
         names = announced if self._features is None else list(self._features)
@@ -169,7 +187,45 @@ class Rows:
         for name in [self.target, *clock, *names]:
             if name not in columns:
                 raise DataError(f"{self.path} has no column {name!r}; it has {', '.join(columns)}")
+            if name in repeated:
+                raise DataError(f"{self.path} must have one column {name!r}, got several")
         return names, bool(announced)
+
+
+def _cells(file: TextIO) -> tuple[list[str], Iterator[list[str | None]]]:
+    """The first line of a CSV file and the rows after it; None for a cell without a value."""
+    start = file.readline()
+    separator = separator_of(start)
+    header = next(csv.reader([start], delimiter=separator), [])
+    rows = _records(csv.reader(file, delimiter=separator, skipinitialspace=True))
+    return header, ([_cell(text, separator) for text in row] for row in rows)
+
+
+def _records(reader: Iterator[list[str]]) -> Iterator[list[str]]:
+    """Rows that are not blank; one that csv cannot read (a cell of more than 128 kB) is a row without values."""
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error:
+            row = [""]
+        if row:
+            yield row
+
+
+def _cell(text: str, separator: str) -> str | None:
+    """A cell's text, with a point for a decimal comma where semicolons are between cells; None without a value.
+
+    >>> _cell(" 21,5", ";"), _cell("21,5", ","), _cell("NA", ",")
+    ('21.5', '21,5', None)
+    """
+    text = text.strip()
+    if text in MISSING:
+        return None
+    if separator == ";" and _DECIMAL_COMMA.fullmatch(text):
+        return text.replace(",", ".")
+    return text
 
 
 def _moment(parts: Sequence[str]) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.errors import DataError, InputError
+from ofediq.federation.protocol.intervals import Misses
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.streams.features import PipelineMemory
 
@@ -26,12 +27,12 @@ class Past(NamedTuple):
     Attributes:
         last: its last label, [1]; NaN before the first.
         features: of the pipeline; empty without one.
-        misses: [1], its running mean squared error, for intervals; NaN before the first.
+        misses: its errors so far, for intervals.
     """
 
     last: npt.NDArray[np.float64]
     features: PipelineMemory | tuple[()]
-    misses: npt.NDArray[np.float64]
+    misses: Misses
 
 
 class Inputs:
@@ -57,7 +58,7 @@ class Inputs:
     def nothing(self) -> Past:
         """The past of a client that has seen no sample."""
         memory = () if self.pipeline is None else self.pipeline.memory()
-        return Past(np.full(1, np.nan), memory, np.full(1, np.nan))
+        return Past(np.full(1, np.nan), memory, Misses.none())
 
     def readings(self, x: Any) -> Row:
         """One sample with a leading axis of one: an array, a sequence, or River's dict of features."""
@@ -80,6 +81,10 @@ class Inputs:
         if self.pipeline is None:
             return readings
         assert isinstance(self.past.features, PipelineMemory)
+        if self.pipeline.calendar and not np.isfinite(time):
+            raise InputError(
+                "`time` must be an ISO 8601 date or seconds since 1970, got none that can be read"
+            )
         row, memory = self.pipeline.observe(self.past.features, readings, np.array([time], np.float64))
         self.past = self.past._replace(features=memory)
         return row
@@ -93,6 +98,11 @@ class Inputs:
             return None
         return float(last != now) if self.labelled else (last - now) ** 2
 
+    @property
+    def anchored(self) -> bool:
+        """Whether predictions are numbers that start from the client's own past, and from nothing before it."""
+        return self.pipeline is not None and not self.labelled
+
     def due(self, sample: Any, label: npt.NDArray[Any]) -> Any | None:
         """Whose prediction `label`, the row's own, answers: that of `sample`, or N rows ahead of an earlier one.
 
@@ -105,13 +115,14 @@ class Inputs:
             self.past = self.past._replace(features=self.pipeline.learn(self.past.features, label))
         return None
 
-    def learn(self, label: npt.NDArray[Any], error: float) -> None:
-        """This label belonged to the client's oldest open sample, whose prediction had this `error`."""
+    def learn(self, label: npt.NDArray[Any], error: float | None) -> None:
+        """This label belonged to the client's oldest open sample; `error` is its prediction's, or None."""
         memory, misses = self.past.features, self.past.misses
         if self.pipeline is not None:
             assert isinstance(memory, PipelineMemory)
             memory = self.pipeline.learn(memory, label)
-        misses = np.where(np.isnan(misses), error, misses + (error - misses) / _SPAN)
+        if error is not None:
+            misses = misses.after(error)
         self.past = Past(label.astype(np.float64), memory, misses)
 
     def label(self, y: Any) -> npt.NDArray[Any]:
@@ -163,9 +174,6 @@ class Inputs:
             return np.asarray([[x[name] for name in spec.features]], np.float32)
         except (TypeError, ValueError):
             raise InputError(f"`x` must hold numbers, got {x!r}") from None
-
-
-_SPAN = 100.0  # errors that a client's usual error is the mean of, about
 
 
 def _text(value: Any) -> str:

@@ -362,8 +362,11 @@ class Learner:
     def _count(self, inputs: Inputs, label: npt.NDArray[Any], error: float) -> None:
         """Count the prediction for a sample whose label is known now."""
         naive = inputs.naive(label)
-        self._pending.count(error, error if naive is None else naive)
-        inputs.learn(label, error)
+        # A guess from nothing says nothing: its error would be the target's size.
+        blank = naive is None and inputs.anchored
+        if not blank:
+            self._pending.count(error, error if naive is None else naive)
+        inputs.learn(label, None if blank else error)
         self.samples += 1
 
     def _publish(self, step: int, body: bytes, *, last: bool = False) -> Publish:

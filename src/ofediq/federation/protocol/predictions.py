@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
@@ -16,8 +15,6 @@ from ofediq.models.base import Experts
 
 REMEMBERED = 256
 """Predictions whose label has not come yet, unless a client says another number; the oldest are forgotten."""
-
-_NINE_OF_TEN = 1.645  # deviations of a normal distribution
 
 
 class Prediction(NamedTuple):
@@ -47,9 +44,8 @@ class Asked(NamedTuple):
         """In the task's words."""
         value = np.asarray(model.predict_mixture(self.experts, self.row))[0].item()
         if not inputs.labelled:
-            miss = float(inputs.past.misses[0])
-            reach = _NINE_OF_TEN * math.sqrt(miss) if miss >= 0 else math.nan
-            interval = None if math.isnan(reach) else (value - reach, value + reach)
+            reach = inputs.past.misses.reach()
+            interval = None if reach is None else (value - reach, value + reach)
             return Prediction(value, None, interval, step)
         chances = model.probabilities(self.experts, self.row)
         named = None if chances is None else {inputs.name(k): p for k, p in enumerate(chances[0].tolist())}

@@ -29,7 +29,8 @@ class Report:
     Attributes:
         samples: how many there were.
         error: sum of their errors: 0 or 1 in classification, squared in regression.
-        naive: the same of this client's last value; its first prediction counts for both alike.
+        naive: the same of this client's last value. A first prediction counts for both alike; one of a number that
+            starts from the client's past does not count before there is one.
 
     >>> one = Report().plus(0.0, 1.0).plus(1.0, 1.0)
     >>> Report.decode(one.encode()) == one

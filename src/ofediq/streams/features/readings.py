@@ -13,6 +13,8 @@ import numpy as np
 from ofediq.errors import DataError
 from ofediq.streams.features.running import Numbers, RunningMoments, average, no_moments, scaled, update
 
+_TRUTH = {"true": 1.0, "false": 0.0}
+
 
 class Seen(NamedTuple):
     """What a client remembers of its readings, [clients, readings] each."""
@@ -118,9 +120,11 @@ class Readings:
 
 
 def _number(name: str, value: Any) -> float:
-    """`value` as a number; NaN if there is none, or an infinite one."""
+    """`value` as a number, 1 and 0 for the words of truth; NaN if there is none, or an infinite one."""
     if value is None or value == "":
         return float("nan")
+    if isinstance(value, str) and value.lower() in _TRUTH:
+        return _TRUTH[value.lower()]
     try:
         number = float(value)
     except (TypeError, ValueError):

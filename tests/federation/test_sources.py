@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ofediq.errors import DataError, InputError
+from ofediq.federation.network.sources import Feeder, Rows
+from ofediq.federation.protocol.inputs import Inputs
+from ofediq.federation.protocol.messages import ModelMessage
+from ofediq.methods.client import Down
+from ofediq.streams.features import pipeline_for
+from tests.federation.test_inputs import NAMES, SPEC, alone
+
+PLAIN = "when,heat,wind,load\n2024-01-01 00:00,1.5,2,30.5\n2024-01-01 01:00,2.5,NA,31.5\n"
+WAYS = {
+    "semicolons": PLAIN.replace(",", ";").replace(".", ",").encode(),
+    "blanks": PLAIN.replace(",", " , ").encode(),
+    "crlf": PLAIN.replace("\n", "\r\n").encode(),
+    "marked": PLAIN.encode("utf-8-sig"),
+    "utf-16": PLAIN.encode("utf-16"),
+    "bars": PLAIN.replace(",", "|").encode(),
+    "quotes": PLAIN.replace("wind", '"wind"').replace("1.5", '"1.5"').encode(),
+    "more columns": PLAIN.replace("load\n", 'load,"note"\n')
+    .replace("30.5", '30.5,"two\nlines, and more"')
+    .encode(),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_same_rows_written_in_other_ways(tmp_path: Path, way: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(WAYS[way])
+    source = Rows(path, "load", announced=lambda: NAMES, time="when")
+    first, second = source.at(1), source.at(2)
+    assert first is not None
+    assert second is not None
+    assert (first.x, first.y, first.time) == ({"heat": "1.5", "wind": "2"}, "30.5", 1704067200.0)
+    assert (second.x, second.time) == ({"heat": "2.5", "wind": None}, 1704067200.0 + 3600)
+    assert source.at(3) is None
+    assert source.exhausted
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"heat,heat,wind,load\n1,2,3,4\n", "must have one column 'heat', got several"),
+        (b"heat,wind\n1,2\n", "has no column 'load'; it has heat, wind"),
+        (b"", "has no column 'load'; it has "),
+        (gzip.compress(b"heat,wind,load\n1,2,3\n"), r"compressed by gzip; such a file must end in \.csv\.gz"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        Rows(path, "load", announced=lambda: NAMES).at(1)
+
+
+def test_a_compressed_file_is_read_and_a_cut_one_said_so(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv.gz"
+    whole = gzip.compress(("heat,wind,load\n" + "1.5,2,3\n" * 50_000).encode(), compresslevel=0)
+    path.write_bytes(whole)
+    sample = Rows(path, "load", announced=lambda: NAMES).at(1)
+    assert sample is not None
+    assert sample.x == {"heat": "1.5", "wind": "2"}
+    path.write_bytes(whole[: len(whole) // 2])
+    source = Rows(path, "load", announced=lambda: NAMES)
+    with pytest.raises(DataError, match=r"cannot read on in .*rows\.csv\.gz after row \d+"):
+        list(map(source.at, range(50_000)))
+
+
+def test_damage_costs_its_own_rows(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "rows.csv"
+    rows = ["1,2,30", "1\xff,2,30", "1,2", "1,2,30,40,50", "x" * 200_000, "", "1,2,inf", "1,2,31"]
+    path.write_bytes("\n".join(["heat,wind,load", *rows]).encode("latin1"))
+    one = alone()
+    feeder = Feeder(one, Rows(path, "load", announced=lambda: one.features))
+    for step in range(2, 6):
+        feeder()
+        down = Down(np.zeros(one.params.size, np.float32), {}, {})
+        one.receive("model", ModelMessage(1, step, 1, down).encode())
+    assert feeder.source.exhausted
+    assert (one.samples, feeder.skipped.count) == (3, 4)
+    assert "row 2" in caplog.text
+
+
+def test_a_row_whose_date_cannot_be_read_is_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("when,heat,wind,load\nsoon,1,2,30\n,1,2,30\n2024-01-01,1,2,30\n")
+    one = alone(replace(SPEC, pipeline=pipeline_for(NAMES, calendar=True)))
+    feeder = Feeder(one, Rows(path, "load", announced=lambda: one.features, time="when"))
+    feeder()
+    assert (one.samples, feeder.skipped.count) == (1, 2)
+    assert "`time` must be an ISO 8601 date" in str(feeder.skipped.first)
+    with pytest.raises(InputError, match="`time` must be"):
+        one.forecast([1.0, 2.0], time=float("nan"))
+
+
+def test_truth_values_are_read_from_texts_too() -> None:
+    spec = replace(SPEC, pipeline=pipeline_for(NAMES, flags=("wind",)))
+    inputs = Inputs(spec, labelled=False)
+    for text, number in (("True", 1.0), ("false", 0.0), (True, 1.0), ("1", 1.0)):
+        assert inputs.readings({"heat": "1.5", "wind": text}).tolist() == [[1.5, number]]
