@@ -16,6 +16,7 @@ from ofediq.errors import require, require_integer
 from ofediq.methods import Method, at_budget, untuned
 from ofediq.methods import round as rounds
 from ofediq.methods.client import Outcome
+from ofediq.methods.scales import Scales
 from ofediq.methods.server import Totals
 from ofediq.models import Model, linear, softmax
 from ofediq.randomness import Address
@@ -56,6 +57,8 @@ class Swarm:
         first = model.initial(seed)
         self._state = rounds.first_state(method, first, clients)
         self._memory = rounds.first_memory(method, first, clients)
+        parts = tuple(method.client.sends(model.dim))
+        self._scales = Scales(method, clients, parts) if method.combine.remembers else None
         self._waiting: dict[int, tuple[Vector, Any]] = {}
         self._open()
 
@@ -150,13 +153,12 @@ class Swarm:
         wanted, sends = rounds.decide(method, self._window, down, self._memory, address, self.clients)
         sends = np.asarray(sends)
         arrived = {name: np.zeros_like(vector) for name, vector in wanted.items()}
-        bits = 0.0
+        bits = np.zeros(self.clients, np.float32)
         if sends.any():
             who = np.flatnonzero(sends)
             some = {name: vector[who] for name, vector in wanted.items()}
             decoded, each = rounds.transmit(method, some, down, Address(self.seed, self.step, who))
-            self.bits_each[who] += np.broadcast_to(each, len(who))
-            bits = float(np.broadcast_to(each, len(who)).sum())
+            bits[who] = each
             for name, vectors in decoded.items():
                 arrived[name][who] = vectors
         outcome = Outcome(wanted, arrived, sends)
@@ -168,22 +170,23 @@ class Swarm:
                 self._memory,
             )
         self._memory = settled
-        vectors = {
-            name: method.combine.total(one, sends) if name == "update" else sends @ one
-            for name, one in arrived.items()
-        }
-        totals = Totals(
-            vectors,
-            np.int32(sends.sum()),
-            np.float32(bits),
-            self.clients,
-            np.int32(self.step),
-            np.uint32(self.seed),
-        )
+        totals = self._totals(arrived, sends, bits)
         self._state, back = rounds.server_round(method, self._state, totals, np.uint32(self.seed))
-        self.bits_wire += bits
+        self.bits_each += bits
+        self.bits_wire += float(bits.sum(dtype=np.float64))
         self.bits_downlink += float(back)
         self._open()
+
+    def _totals(self, arrived: dict[str, Vector], sends: npt.NDArray[np.bool_], bits: Vector) -> Totals:
+        """What the server gets of what `arrived`, by name, with so many bits of each."""
+        if self._scales is not None:
+            return self._scales.totals(self._down, arrived, sends, bits, step=self.step)
+        vectors = {
+            name: self.method.combine.total(one, sends) if name == "update" else sends @ one
+            for name, one in arrived.items()
+        }
+        counted, cost = np.int32(sends.sum()), np.float32(bits.sum(dtype=np.float64))
+        return Totals(vectors, counted, cost, self.clients, np.int32(self.step), np.uint32(self.seed))
 
 
 class ScaledSwarm:

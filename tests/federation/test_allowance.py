@@ -6,33 +6,34 @@ import numpy as np
 
 from ofediq import methods
 from ofediq.codec import Raw, pack_frame
-from ofediq.federation.protocol.allowance import CARRIED, MESSAGES, PER_SECOND, SHARE, Allowance
+from ofediq.federation.protocol.allowance import MESSAGES, PER_SECOND, Allowance
 from ofediq.federation.protocol.intake import ATTEMPTS
 from ofediq.federation.protocol.messages import UpdateMessage, write_json
 from ofediq.federation.protocol.reports import Report
+from ofediq.methods.purse import CARRIED, SHARE, Purse
 from ofediq.randomness import Address
 from tests.federation.network import FEDERATION
 from tests.federation.test_core import CLIENTS, coordinator
 
 
 def test_a_member_gets_a_multiple_of_its_share_and_no_more() -> None:
-    purse, fair, members = Allowance(fair=1000.0), 1000.0, 10
+    purse, fair, members = Allowance(Purse(1000.0)), 1000.0, 10
     sent = 0
     for _ in range(1000):
-        sent += 700 * purse.pays("thief", 700, members)
-        assert purse.pays("honest", int(fair / members), members)
+        sent += 700 * purse.pays(0, 700, members)
+        assert purse.pays(1, int(fair / members), members)
         purse.closed()
     assert sent <= SHARE * fair / members * (1000 + CARRIED)
     assert sent >= SHARE * fair / members * 900
 
 
 def test_methods_whose_senders_are_drawn_have_no_purse() -> None:
-    assert Allowance.of(methods.ofediq(0.1, 3, 14)).fair is None
-    assert Allowance.of(methods.ofedgrid(500.0)).fair == 500.0
+    assert Purse.of(methods.ofediq(0.1, 3, 14)).fair is None
+    assert Purse.of(methods.ofedgrid(500.0)).fair == 500.0
 
 
 def test_a_flood_is_dropped_unread_and_ends() -> None:
-    purse = Allowance()
+    purse = Allowance(Purse())
     assert sum(purse.hears("loud", 0.0) for _ in range(10_000)) == MESSAGES
     assert purse.hears("quiet", 0.0)
     assert sum(purse.hears("loud", 1.0) for _ in range(10_000)) == PER_SECOND

@@ -13,9 +13,9 @@ from ofediq import methods
 from ofediq.codec import Raw, pack_frame
 from ofediq.federation import clock
 from ofediq.federation.protocol.coordinator import Coordinator
-from ofediq.federation.protocol.guard import BURST, CLIP, FIRST, RATE, START, Guard
 from ofediq.federation.protocol.messages import UpdateMessage, write_json
 from ofediq.federation.protocol.reports import Report
+from ofediq.methods.guard import BURST, CLIP, FIRST, RATE, START, Guard
 from ofediq.randomness import Address
 from tests.federation.network import FEDERATION
 from tests.federation.test_core import CLIENTS, coordinator

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ofediq.federation.protocol.measures import added, measured
 from ofediq.kernels import library
+from ofediq.methods.measures import added, measured
 
 pytestmark = pytest.mark.skipif(
     not library.native_status().startswith("compiled"), reason=library.native_status()

@@ -141,9 +141,11 @@ class Config(Settings):
         panel=_LEARNING,
     )
     delta: Fraction = setting(1e-5, "How likely that promise may fail.", panel=_LEARNING)
-    combine: Annotated[str, accepted_by("ofediq.methods:combine_rule")] = setting(
-        "sum",
-        "Messages: sum, coordinate_median, trimmed_mean(share=0.1), krum(hostile=0.2) or centred_clipping.",
+    combine: Annotated[str, accepted_by("ofediq.methods:combine_rule")] | None = setting(
+        None,
+        "Messages: sum, guard (as live), coordinate_median, trimmed_mean(share=0.1), krum(hostile=0.2) "
+        "or centred_clipping.",
+        shown="sum; guard with an attack",
         panel=_LEARNING,
     )
     attack: Annotated[str, accepted_by("ofediq.methods:attack")] | None = setting(

@@ -159,8 +159,10 @@ def _in_company(method: Method, config: Config) -> Method:
     """A federated method with the chosen way to combine messages, and with the attack on it."""
     if method.topology != "federated":
         return method
-    if config.combine != "sum":
-        method = with_combine(method, combine_rule(config.combine))
+    guarded = config.combine is None and config.attack is not None and method.combine.adds
+    combine = "guard" if guarded else config.combine
+    if combine is not None:
+        method = with_combine(method, combine_rule(combine))
     return method if config.attack is None else attacked(method, config.attack)
 
 

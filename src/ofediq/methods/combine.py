@@ -9,6 +9,7 @@ import numpy as np
 
 from ofediq.arrays import Array, namespace
 from ofediq.errors import require, require_choice, require_integer, require_positive
+from ofediq.methods.guard import CLIP
 from ofediq.methods.pieces import describe, piece, restore
 
 
@@ -17,9 +18,11 @@ class Combine(abc.ABC):
 
     Attributes:
         adds: whether the result is the plain sum, so that nobody has to keep the messages apart.
+        remembers: whether the server weighs messages by what it knows of their senders (`scales.Scales`) first.
     """
 
     adds: bool = False
+    remembers: bool = False
 
     @abc.abstractmethod
     def total(self, messages: Array, sent: Array) -> Array:
@@ -159,6 +162,26 @@ class CentredClipping(Combine):
         return middle * count.astype(np.float32)
 
 
+@piece
+@dataclass(frozen=True)
+class Guarded(Combine):
+    """The sum of what the guard of a live server leaves of each message; see `scales`.
+
+    Attributes:
+        clip: a message of so many usual lengths does not count, above 1.
+    """
+
+    clip: float = CLIP
+    remembers = True
+
+    def __post_init__(self) -> None:
+        require(self.clip > 1, "clip", "must be above 1", self.clip)
+
+    def total(self, messages: Array, sent: Array) -> Array:
+        """What is left has been weighed: it is added up."""
+        return sent.astype(messages.dtype) @ messages
+
+
 _HUGE = 1e30
 
 COMBINES: dict[str, type[Combine]] = {
@@ -167,6 +190,7 @@ COMBINES: dict[str, type[Combine]] = {
     "trimmed_mean": TrimmedMean,
     "krum": Krum,
     "centred_clipping": CentredClipping,
+    "guard": Guarded,
 }
 """The ways to combine, by name."""
 

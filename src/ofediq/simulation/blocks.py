@@ -15,9 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ofediq.methods.round import RoundState, first_memory, first_state, server_round
+from ofediq.methods.scales import Scales
 from ofediq.methods.server import Optimizer, Totals
 from ofediq.simulation.mesh import over_clients
-from ofediq.simulation.window import Feed, Setting, Slot, Sums, window_sums
+from ofediq.simulation.window import Apart, Feed, Setting, Slot, Sums, window_sums
 
 
 class Carry(NamedTuple):
@@ -25,6 +26,7 @@ class Carry(NamedTuple):
 
     round: RoundState
     memory: Any  # [clients, ...] each; () for methods without memory
+    known: Any = ()  # what the server knows of its clients, in NumPy; () where it just adds up
 
     @property
     def params(self) -> Any:
@@ -55,7 +57,8 @@ def first_carry(setting: Setting, params: jax.Array, padded: int) -> Carry:
     state = first_state(method, params, setting.clients)
     memory = first_memory(method, state.params, padded)
     # A copy of each: runners give their input's memory back, so nothing may share it.
-    return jax.tree.map(jnp.array, Carry(state, memory))  # type: ignore[no-any-return]  # JAX has no types for it
+    state, memory = jax.tree.map(jnp.array, (state, memory))
+    return Carry(state, memory, _scales(setting).export() if method.combine.remembers else ())
 
 
 @partial(jax.jit, static_argnames="setting", donate_argnames="carry")
@@ -68,7 +71,7 @@ def scan_block(setting: Setting, carry: Carry, feed: Feed, block: Block) -> tupl
         state, bits = _close(setting, carry.round, sums.totals(setting.clients, slot.step), feed.seed)
         state = jax.tree.map(lambda new, old: jnp.where(slot.transmit, new, old), state, carry.round)
         records = Records(sums.loss, sums.error, sums.senders, sums.bits, jnp.where(slot.transmit, bits, 0))
-        return Carry(state, memory), records
+        return carry._replace(round=state, memory=memory), records
 
     return jax.lax.scan(window, carry, block)
 
@@ -86,7 +89,11 @@ def loop_block(sums_of: WindowSums) -> Runner:
     """A runner whose sums come from `sums_of`, in NumPy."""
 
     def run(setting: Setting, carry: Carry, feed: Feed, block: Block) -> tuple[Carry, Records]:
-        state, memory = jax.tree.map(np.asarray, carry)
+        state, memory = jax.tree.map(np.asarray, (carry.round, carry.memory))
+        scales = None
+        if setting.method.combine.remembers:
+            scales = _scales(setting)
+            scales.restore(carry.known)
         close = _close if _quick(setting) else _compiled_close
         slots: Any = Slot(*(np.asarray(field) for field in block))  # type: ignore[arg-type]  # NumPy for JAX
         records = []
@@ -96,12 +103,24 @@ def loop_block(sums_of: WindowSums) -> Runner:
                 sums, memory = sums_of(setting, state.down, memory, feed, slot)
                 bits: Any = 0.0
                 if slot.transmit:
-                    state, bits = close(setting, state, sums.totals(setting.clients, slot.step), feed.seed)
+                    totals = sums.totals(setting.clients, slot.step)
+                    if scales is not None:
+                        totals = scales.totals(state.down, *_in_numpy(sums.apart), step=int(slot.step))
+                    state, bits = close(setting, state, totals, feed.seed)
                 records.append((sums.loss, sums.error, sums.senders, sums.bits, float(bits)))
         fields: Any = (np.asarray(field) for field in zip(*records, strict=True))
-        return jax.tree.map(jnp.asarray, Carry(state, memory)), Records(*fields)
+        state, memory = jax.tree.map(jnp.asarray, (state, memory))
+        return Carry(state, memory, () if scales is None else scales.export()), Records(*fields)
 
     return run
+
+
+def _scales(setting: Setting) -> Scales:
+    return Scales(setting.method, setting.clients, tuple(setting.method.client.sends(setting.model.dim)))
+
+
+def _in_numpy(apart: Apart | None) -> Any:
+    return jax.tree.map(np.asarray, apart)
 
 
 def _close(setting: Setting, state: RoundState, totals: Totals, seed: Any) -> tuple[RoundState, Any]:

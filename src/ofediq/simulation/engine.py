@@ -194,7 +194,11 @@ class _Run:
         mesh = self.setting.mesh
         if self.method.topology == "federated":
             carry = carry._replace(round=place(carry.round, mesh), memory=place(carry.memory, mesh, 0))
-        self.carry, self.blocks, self.done = jax.tree.map(jnp.asarray, carry), [records], done
+            state, memory = jax.tree.map(jnp.asarray, (carry.round, carry.memory))
+            carry = carry._replace(round=state, memory=memory)
+        else:
+            carry = jax.tree.map(jnp.asarray, carry)
+        self.carry, self.blocks, self.done = carry, [records], done
 
     def identity(self) -> dict[str, Any]:
         """What must be the same for a checkpoint to be continued."""
@@ -282,12 +286,9 @@ def _runner(setting: Setting, layers: str) -> tuple[Setting, Runner, str]:
         alone = sums_of.block if descends(setting) else loop_block(over_processes(sums_of, setting.mesh))
         return replace(setting, mesh=None), alone, ": ".join(filter(None, ("compiled kernels", layers)))
     model = native_model(setting)
-    # Windows of many lengths would compile the whole round for each.
-    in_jax = (
-        scan_block
-        if setting.method.windows is None or setting.mesh is not None
-        else loop_block(compiled_sums)
-    )
+    # Windows of many lengths would compile the whole round for each; what a server remembers is no JAX.
+    whole = setting.method.windows is None and not setting.method.combine.remembers
+    in_jax = scan_block if whole or setting.mesh is not None else loop_block(compiled_sums)
     reasons = "; ".join(filter(None, (sums_of, layers)))
     if isinstance(model, str):
         return setting, in_jax, f"JAX: {reasons}"

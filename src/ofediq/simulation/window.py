@@ -70,6 +70,14 @@ class Slot(NamedTuple):
     transmit: jax.Array  # whether it ends with a transmission (the last one may be cut short)
 
 
+class Apart(NamedTuple):
+    """The messages of one window, each for itself."""
+
+    messages: Mapping[str, jax.Array]  # [n, ...] by name
+    sent: jax.Array  # [n], which of them came
+    bits: jax.Array  # [n]
+
+
 class Sums(NamedTuple):
     """Sums over the clients of one window."""
 
@@ -78,6 +86,7 @@ class Sums(NamedTuple):
     vectors: Mapping[str, jax.Array]  # what the senders' messages combine to, by name
     senders: jax.Array
     bits: jax.Array  # of their payloads
+    apart: Apart | None = None  # where the server weighs them by what it knows of their senders
 
     def totals(self, clients: int, step: Any) -> Totals:
         """What the server gets of it."""
@@ -189,9 +198,14 @@ def _run(
     count = runs.sum()
     names = method.client.sends(model.dim)
     everyone = 0 if method.combine.adds else runs.shape[0]  # room for messages that are looked at one by one
-    apart = (jnp.zeros((everyone, names["update"]), jnp.float32), jnp.zeros(everyone, bool))
+    looked_at = names if method.combine.remembers else {"update": names["update"]}
+    apart = Apart(
+        {name: jnp.zeros((everyone, length), jnp.float32) for name, length in looked_at.items()},
+        jnp.zeros(everyone, bool),
+        jnp.zeros(everyone, jnp.float32),
+    )
 
-    def one(index: jax.Array, carry: tuple[Sums, Any, Any]) -> tuple[Sums, Any, Any]:
+    def one(index: jax.Array, carry: tuple[Sums, Any, Apart]) -> tuple[Sums, Any, Apart]:
         sums, memory, messages = carry
         who = jax.lax.dynamic_slice(queue, (index * size,), (size,))
         valid = index * size + jnp.arange(size) < count
@@ -215,7 +229,10 @@ def _run(
             memory = _put(memory, who, valid & slot.transmit, settled)
         weights = sends.astype(jnp.float32)
         if everyone:
-            messages = _put(messages, who, sends, (decoded["update"], sends))
+            mine = Apart(
+                {name: decoded[name] for name in looked_at}, sends, jnp.broadcast_to(bits, sends.shape)
+            )
+            messages = _put(messages, who, sends, mine)
         vectors = {name: sums.vectors[name] + weights @ decoded[name] for name in names}
         sums = Sums(
             sums.loss + loss,
@@ -234,8 +251,11 @@ def _run(
         jnp.zeros((), jnp.float32),
     )
     sums, memory, messages = jax.lax.fori_loop(0, -(-count // size), one, (zero, memory, apart))
+    if method.combine.remembers:
+        return sums._replace(apart=messages), memory
     if everyone:
-        sums = sums._replace(vectors={**sums.vectors, "update": method.combine.total(*messages)})
+        total = method.combine.total(messages.messages["update"], messages.sent)
+        sums = sums._replace(vectors={**sums.vectors, "update": total})
     return sums, memory
 
 

@@ -20,7 +20,6 @@ import numpy.typing as npt
 from ofediq.errors import InputError, require
 from ofediq.federation.names import require_name
 from ofediq.federation.protocol.canary import Canary
-from ofediq.federation.protocol.guard import Guard
 from ofediq.federation.protocol.intake import Intake
 from ofediq.federation.protocol.keeper import Keeper
 from ofediq.federation.protocol.members import Members
@@ -40,6 +39,7 @@ from ofediq.federation.protocol.tally import Tally
 from ofediq.federation.protocol.task import ModelSpec, Task
 from ofediq.federation.protocol.updates import OpenRound, closed_round
 from ofediq.methods import Method
+from ofediq.methods.guard import Guard
 from ofediq.models import Model
 
 log = logging.getLogger("ofediq.federation")
@@ -363,7 +363,7 @@ class Coordinator:
         for name in left_out:
             self.monitor.reject(name, "not finite")
         self._intake.closed()
-        bits, present = (float(totals.bits), down_bits + one.catching_up), len(self.members.present)
+        bits, present = (float(one.bits), down_bits + one.catching_up), len(self.members.present)
         reports = self._intake.believed()
         record = closed_round(self.method, self.task.dim, one, reports, present, bits, now - one.since)
         alarms = self.monitor.alarms

@@ -17,6 +17,7 @@ from ofediq.federation.protocol.monitor import Monitor
 from ofediq.federation.protocol.reports import Report
 from ofediq.federation.protocol.tally import Tally
 from ofediq.federation.protocol.updates import OpenRound, Update, read_updates
+from ofediq.methods.purse import Purse
 from ofediq.randomness import Address
 
 ATTEMPTS = 8
@@ -40,7 +41,7 @@ class Intake:
 
     def __init__(self, keeper: Keeper, members: Members, tally: Tally, monitor: Monitor) -> None:
         self.round: OpenRound | None = None
-        self.allowance = Allowance.of(keeper.method)
+        self.allowance = Allowance(Purse.of(keeper.method))
         self.reports: list[tuple[int, Report]] = []
         self._keeper, self._members, self._tally, self._monitor = keeper, members, tally, monitor
         self._strays: set[str] = (
@@ -76,7 +77,7 @@ class Intake:
         elif said.body and not self._tally.trusts(name):
             self._monitor.reject(name, "quarantined")  # it is heard, but its update is not read
             self._accept(name, said)
-        elif said.body and not self.allowance.pays(name, 8 * len(said.body), len(self._members)):
+        elif said.body and not self._pays(name, said.body):
             self._monitor.reject(name, "beyond its share")
             self._accept(name, said)
         elif said.body and one is not None:
@@ -163,6 +164,10 @@ class Intake:
         if decoded is not None:
             row.sent += 1
             one.updates[name] = decoded
+            one.bits += decoded.bits
+
+    def _pays(self, name: str, body: bytes) -> bool:
+        return self.allowance.pays(self._members.numbers[name], 8 * len(body), len(self._members))
 
     def _read(self, one: OpenRound, said: Mapping[str, UpdateMessage]) -> list[Update | WireError]:
         """Updates, or, where they must not be read, the fact that they came; errors where they cannot be."""

@@ -21,7 +21,6 @@ from ofediq.federation.protocol.state import ServerState
 from ofediq.federation.protocol.task import ModelSpec, Task, differences
 from ofediq.federation.protocol.updates import OpenRound, add_up, is_finite
 from ofediq.methods import Method
-from ofediq.methods.loudness import UNKNOWN, length, unpack
 from ofediq.methods.round import RoundState, first_state, regroup, server_round
 from ofediq.methods.server import Totals
 from ofediq.models import Model
@@ -82,20 +81,6 @@ class Keeper:
         step, clients = (self.step, clients) if one is None else (one.step, one.clients)
         counted = self._counted if self.method.client.receipts else None
         return ModelMessage(self.epoch, step, clients, self.state.down, one is None, counted)
-
-    def unit(self, vectors: Mapping[int, Mapping[str, Any]], clients: int) -> float:
-        """What lengths are measured in: that of an update on the announced grid, or what a rate does to updates."""
-        rule = self.method.participation
-        signal, spread = rule.signal, getattr(rule, "spread", 1.0)
-        if signal is None:
-            divides = rule.foreseeable and self.method.client.divides
-            return 1 / float(rule.rates(clients).mean()) if divides else 1.0
-        step = float(unpack(self.state.down.scalars[signal])[0])
-        if step > UNKNOWN:
-            return step * float(spread)
-        norms = sorted(float(length(one["update"])) for one in vectors.values())
-        middle = norms[(len(norms) - 1) // 2] if norms else 1.0  # nobody knows a scale yet
-        return min(max(middle, 1e-30), 1000.0)
 
     def move(
         self, one: OpenRound, totals: Totals, numbers: Mapping[str, int]

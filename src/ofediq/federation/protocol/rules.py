@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from ofediq.errors import require
 from ofediq.federation.names import Name
-from ofediq.federation.protocol.guard import CLIP
+from ofediq.methods.guard import CLIP
 from ofediq.settings import NonNegative, Seconds, Settings, limited, setting
 
 Pace = Literal["asap", "interval"]

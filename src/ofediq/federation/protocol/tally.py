@@ -7,12 +7,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ofediq.federation.protocol.guard import Guard
 from ofediq.federation.protocol.keeper import Keeper
 from ofediq.federation.protocol.members import Members
 from ofediq.federation.protocol.monitor import Monitor
 from ofediq.federation.protocol.secured import SecureRound
 from ofediq.federation.protocol.updates import OpenRound, add_up
+from ofediq.methods.guard import Guard
+from ofediq.methods.scales import yardstick
 from ofediq.methods.server import Totals
 from ofediq.randomness import Address
 
@@ -52,7 +53,9 @@ class Tally:
         names = sorted(one.updates, key=numbers.__getitem__)
         updates = {numbers[name]: one.updates[name] for name in names}
         vectors = {number: update.vectors for number, update in updates.items()}
-        factors = self.guard.weigh(vectors, unit=keeper.unit(vectors, len(self.members)))
+        each = [one["update"] for one in vectors.values()]
+        by = yardstick(keeper.method, keeper.state.down, each, len(self.members))
+        factors = self.guard.weigh(vectors, unit=by.unit, least=by.least)
         self.guard.closed(len(updates), one.clients)
         totals = add_up(
             keeper.method, task.dim, list(updates.values()), list(factors.values()), one.clients, one.step

@@ -13,13 +13,13 @@ import numpy.typing as npt
 
 from ofediq.codec import Encoded
 from ofediq.errors import WireError
-from ofediq.federation.protocol.measures import added
 from ofediq.federation.protocol.messages import UpdateMessage, read_body
 from ofediq.federation.protocol.monitor import Round
 from ofediq.federation.protocol.reports import Report
 from ofediq.federation.protocol.secured import SecureRound
 from ofediq.methods import Method
 from ofediq.methods.client import Down
+from ofediq.methods.measures import added
 from ofediq.methods.round import RoundState, formula_bits
 from ofediq.methods.server import Totals
 from ofediq.randomness import Address
@@ -47,6 +47,7 @@ class OpenRound:
     served: set[str]  # who got the whole model alone
     catching_up: int = 0  # bits of those models
     secured: SecureRound | None = None  # where updates are added up unread
+    bits: int = 0  # of the updates that were read, whether they count or not
     failed: Counter[str] = field(default_factory=Counter)  # frames that could not be read, by name
     waiting: set[str] = field(default_factory=set)  # who is waited for: due, there, not yet heard
     unread: dict[str, UpdateMessage] = field(default_factory=dict)  # updates to be read together, by name
@@ -111,7 +112,8 @@ def add_up(
     if some and not method.combine.adds:
         rows = np.array([added([vectors["update"]], [factor], dim) for vectors, factor in some])
         totals["update"] = method.combine.total(rows, np.ones(len(rows), bool))
-    bits = np.float32(sum(one.bits for one in updates))  # also those that do not count were sent
+    # What does not count is not paid from the members' budget: it would be a way to spend it.
+    bits = np.float32(sum(one.bits for one, factor in zip(updates, factors, strict=True) if factor > 0))
     return Totals(totals, np.int32(len(some)), bits, clients, np.int32(step))
 
 

@@ -11,14 +11,14 @@ operator lets it back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ofediq.errors import require
-from ofediq.federation.protocol.measures import SKETCH, measured
+from ofediq.methods.measures import SKETCH, measured
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[Any]
@@ -97,7 +97,7 @@ class Guard:
 
     def admit(self, number: int) -> None:
         """Let a member back, as if it were new."""
-        self._grow(number + 1)
+        self.grow(number + 1)
         for name in ("count", "lost", "far", "weight", "accord", "share", "sum", "banned"):
             getattr(self, f"_{name}")[number] = 0
 
@@ -109,25 +109,27 @@ class Guard:
         return _lower_median(np.concatenate([means, assumed])) if means.size or assumed else START
 
     def weigh(
-        self, updates: Mapping[int, Mapping[str, npt.NDArray[Any]]], *, unit: float = 1.0
+        self, updates: Mapping[int, Mapping[str, npt.NDArray[Any]]], *, unit: float = 1.0, least: float = 0.0
     ) -> dict[int, float]:
         """What each update of a round is multiplied by, by the member's number; 0 if it does not count.
 
         Args:
             updates: vectors by name, by number.
-            unit: what lengths are measured in, where the server has announced such a scale.
+            unit: what lengths are measured in.
+            least: a length in these units that the server has asked for: usual updates are not shorter.
         """
         if self.clip is None or not updates:
             return dict.fromkeys(updates, 1.0)
         numbers = np.array(list(updates))
-        self._grow(int(numbers.max()) + 1)
+        self.grow(int(numbers.max()) + 1)
         elapsed = np.minimum(self.rounds - self._round[numbers], 2 * RECENT) + 1
-        factors, usual = np.ones(len(numbers)), self.usual() or START
+        factors, usual = np.ones(len(numbers)), max(self.usual() or START, least)
         sketches = np.zeros((len(numbers), SKETCH))
         for part in sorted(next(iter(updates.values()))):
             vectors = [one[part] for one in updates.values()]
             lengths, found = measured(vectors, self._signs_of(vectors[0].size))
-            factors = np.minimum(factors, self._cut(part, numbers, lengths / unit, elapsed))
+            known = max(self.usual(part) or START, least if part == "update" else 0.0)
+            factors = np.minimum(factors, self._cut(part, known, numbers, lengths / unit, elapsed))
             sketches = found if part == "update" else sketches
         self._count[numbers] += 1
         self._round[numbers] = self.rounds + 1
@@ -144,6 +146,17 @@ class Guard:
     def closed(self, senders: int, members: int) -> None:
         """A round is over: how often members send is learnt from all of them, also from those with none."""
         self.frequency += (senders / max(1, members) - self.frequency) / min(self.rounds + 1, 32)
+
+    def grow(self, members: int, parts: Iterable[str] = ()) -> None:
+        """Make room for so many members, and for parts of their messages."""
+        for name in _TABLES:
+            table = getattr(self, f"_{name}")
+            if len(table) < members:
+                more = np.zeros((members - len(table), *table.shape[1:]), table.dtype)
+                setattr(self, f"_{name}", np.concatenate([table, more]))
+        for part in parts:
+            self._table(self._room, part, FIRST)
+            self._table(self._usual, part, 0.0)
 
     def export(self) -> dict[str, Any]:
         """Everything that a server which takes over needs, as arrays."""
@@ -168,9 +181,8 @@ class Guard:
 
     # Lengths ----------------------------------------------------------------------------------------------------
 
-    def _cut(self, part: str, numbers: Numbers, lengths: Floats, elapsed: Numbers) -> Floats:
+    def _cut(self, part: str, usual: float, numbers: Numbers, lengths: Floats, elapsed: Numbers) -> Floats:
         """Factors for one part of the messages, all of them from what was known before the round."""
-        usual = self.usual(part) or START
         room, mean = self._table(self._room, part, FIRST), self._table(self._usual, part, 0.0)
         gained = RATE if self.regular else 2 * RATE * min(1.0, self.frequency) * elapsed
         most = min(BURST, self.clip or BURST)
@@ -183,7 +195,9 @@ class Guard:
         mean[numbers] += (np.minimum(lengths, most * usual) - mean[numbers]) / memory
         factors = np.where(lengths > kept, kept / np.maximum(lengths, 1e-300), 1.0)
         far = lengths > (self.clip or np.inf) * usual
-        return np.where(far & (self.updates >= ASSUMED), 0.0, factors)
+        # Where most of a round is far away the scale has moved: they are cut, like before anything was known.
+        alone = self.updates >= ASSUMED and 2 * far.sum() <= len(far)
+        return np.where(far & alone, 0.0, factors)
 
     def _table(self, tables: dict[str, Any], part: str, first: float) -> npt.NDArray[np.float32]:
         known: npt.NDArray[np.float32] = tables.get(part, np.zeros(0, np.float32))
@@ -264,13 +278,6 @@ class Guard:
         guilty = numbers[(self._far[numbers] > _LOSING) & (self._count[numbers] >= _PATIENCE) & calm]
         room = (self._count > 0).sum() // 2 - self._banned.sum()  # never half of them or more
         self._banned[guilty[: max(0, int(room))]] = True
-
-    def _grow(self, members: int) -> None:
-        for name in _TABLES:
-            table = getattr(self, f"_{name}")
-            if len(table) < members:
-                more = np.zeros((members - len(table), *table.shape[1:]), table.dtype)
-                setattr(self, f"_{name}", np.concatenate([table, more]))
 
 
 def _deviation(sums: Floats, weights: npt.NDArray[Any], centre: Floats) -> Floats:
