@@ -74,6 +74,19 @@ def test_predictions_are_named_and_features_are_made(tmp_path: Path) -> None:
         client.predict_one([1.0, 2.0])
         client.learn_one(target)
     assert client.predict_one([1.0, 2.0]) == 4.0  # nothing learnt: the last value
+    learnt = ofediq.load_model(path)
+    assert learnt.predict([[1.0, 2.0]] * 4, [3.0, 4.0, np.nan, 5.0]).tolist() == [0.0, 3.0, 4.0, 4.0]
+    with pytest.raises(InputError, match="`y` must be the targets of earlier rows"):
+        learnt.predict([[1.0, 2.0]])
+    with pytest.raises(InputError, match=r"`time` must have one entry per row of x \(2\), got 1"):
+        learnt.predict([[1.0, 2.0]] * 2, [1.0, 2.0], time=[0.0])
+
+
+def test_a_folder_stands_for_its_model_and_dicts_go_by_name(tmp_path: Path) -> None:
+    spec = ModelSpec("linear", (2,), "regression", features=("heat", "wind"))
+    save_model(tmp_path / "model.safetensors", np.array([1, 10, 100], np.float32), spec, {})
+    learnt = ofediq.load_model(tmp_path)
+    assert learnt.predict([{"wind": 2.0, "heat": 1.0}]).tolist() == learnt.predict([[1.0, 2.0]]).tolist()
 
 
 @pytest.mark.parametrize("damage", [b"", b"short", b"\xff" * 40, b"\x02\0\0\0\0\0\0\0{}"])

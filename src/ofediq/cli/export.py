@@ -61,9 +61,9 @@ def _header(device: Path, out: Path | None) -> dict[str, Any]:
 
 
 def _model(source: Path, out: Path | None) -> dict[str, Any]:
-    from ofediq.federation.model_file import FILE, load_model
+    from ofediq.federation.model_file import load_model
 
-    learnt = load_model(source / FILE if source.is_dir() else source)
+    learnt = load_model(source)
     path = Path("model.onnx") if out is None else out
     if path.suffix not in (".onnx", ".npz"):
         raise InputError(f"`out` must end in .onnx or .npz, got {str(path)!r}")

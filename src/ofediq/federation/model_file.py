@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.errors import DataError, InputError
+from ofediq.federation import clock
 from ofediq.federation.protocol.inputs import Inputs
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.models import Model
@@ -66,20 +67,50 @@ class LearntModel:
     card: Mapping[str, Any]
     model: Model | None
 
-    def predict(self, x: Any) -> npt.NDArray[Any]:
+    def predict(self, x: Any, y: Any = None, time: Any = None) -> npt.NDArray[Any]:
         """Predictions for samples [n, ...]: labels as the task calls them, or numbers.
 
-        A model on features reads the rows of one client in their order, each [readings]: what it knows of earlier
-        targets is nothing here; `online` is the way to predict with them.
+        A model on features reads the rows of one client in their order, each [readings], and predicts each one from
+        the targets before it. Without them there is nothing to start from; `online` is the way to predict one by one.
+
+        Arguments:
+            x: samples as the model read them: readings in any unit for a model on features, else scaled like those of
+                `card["data"]`. Also dicts, by the names in the task.
+            y: for a model on features, the target of each row, used after its prediction; None or NaN where it is
+                not known.
+            time: seconds since 1970 of each row, for features with a calendar.
         """
         if self.spec is None or self.model is None:
             raise InputError("`model` must be a built-in one to predict, got one that is not")
         if self.spec.pipeline is not None:
-            client = self.online()
-            return np.asarray([client.predict_one(row) for row in np.asarray(x, np.float32)])
-        samples = np.asarray(x, np.float32).reshape(-1, *self.spec.shape)
+            return self._in_order(list(x), y, time)
+        inputs = Inputs(self.spec, labelled=self.model.task == "classification")
+        if len(x) and isinstance(x[0], Mapping):
+            samples = np.concatenate([inputs.readings(row) for row in x])
+        else:
+            samples = np.asarray(x, np.float32).reshape(-1, *self.spec.shape)
         found = np.asarray(self.model.predict(self.params, samples))
         return np.asarray(self.spec.labels)[found] if self.spec.labels else found
+
+    def _in_order(self, rows: Sequence[Any], y: Any, time: Any) -> npt.NDArray[Any]:
+        """The predictions of one client that sees these rows."""
+        client = self.online()
+        if y is None and not client.inputs.labelled:
+            raise InputError(
+                "`y` must be the targets of earlier rows for a model that starts from them, got None"
+            )
+        for name, values in (("y", y), ("time", time)):
+            if values is not None and len(values) != len(rows):
+                raise InputError(
+                    f"`{name}` must have one entry per row of x ({len(rows)}), got {len(values)}"
+                )
+        found = []
+        for place, row in enumerate(rows):
+            found.append(client.predict_one(row, None if time is None else time[place]))
+            target = None if y is None else y[place]
+            if target is not None and target == target:  # NaN is not itself
+                client.learn_one(target)
+        return np.asarray(found)
 
     def online(self) -> LocalClient:
         """A client of its own that predicts with this model and remembers what it is told, but does not learn."""
@@ -96,19 +127,19 @@ class LocalClient:
         self.inputs = Inputs(learnt.spec, labelled=learnt.model.task == "classification")
         self._row: npt.NDArray[np.float32] | None = None
 
-    def predict_one(self, x: Any, time: float = 0.0) -> Any:
-        """The prediction for one sample."""
-        self._row = self.inputs.observe(self.inputs.readings(x), time)
+    def predict_one(self, x: Any, time: float | None = None) -> Any:
+        """The prediction for one sample, taken at `time` in seconds since 1970; now if left out."""
+        self._row = self.inputs.observe(self.inputs.readings(x), clock.now() if time is None else time)
         value = np.asarray(self.model.predict(self.learnt.params, self._row))[0].item()
         return self.inputs.name(value) if self.inputs.labelled else value
 
     def learn_one(self, y: Any) -> None:
         """The target of the sample that was predicted last: its features remember it."""
-        self.inputs.learn(self.inputs.label(y), 0.0)
+        self.inputs.learn(self.inputs.label(y), None)
 
 
 def load_model(path: str | Path) -> LearntModel:
-    """The model in a `model.safetensors` of a run or a server.
+    """The model in a `model.safetensors`, or in the folder of a run or a server that has one.
 
     >>> import tempfile
     >>> spec = ModelSpec("linear", (2,), "regression")
@@ -118,8 +149,10 @@ def load_model(path: str | Path) -> LearntModel:
     >>> learnt.predict([[1.0, 1.0], [0.0, 2.0]]).tolist(), learnt.card["method"]
     ([6.0, 7.0], 'OFedIQ')
     """
+    path = Path(path)
+    path = path / FILE if path.is_dir() else path
     try:
-        data = Path(path).read_bytes()
+        data = path.read_bytes()
         (size,) = _LENGTH.unpack_from(data)
         if size > min(_MOST_HEADER, len(data) - _LENGTH.size):
             raise ValueError("its header is longer than the file")
