@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ofediq.errors import InputError
 from ofediq.kernels import library
 from ofediq.methods.measures import added, measured
 
@@ -47,3 +48,10 @@ def test_the_same_bits_with_compiled_code(dim: int, count: int, seed: int, size:
 def test_rows_may_be_parts_of_others() -> None:
     rows = np.arange(12, dtype=np.float32).reshape(3, 4)
     np.testing.assert_array_equal(added(list(rows.T), [1.0] * 4, dim=3), rows.sum(1))
+
+
+def test_a_vector_of_another_size_does_not_reach_c() -> None:
+    with pytest.raises(InputError, match="`vectors` must have 4 numbers each, got 3"):
+        added([np.zeros(3, np.float32)], [1.0], dim=4)
+    with pytest.raises(InputError, match="`vectors` must have 2 numbers each, got 3"):
+        measured([np.zeros(3, np.float32)], np.ones(2, np.float32))

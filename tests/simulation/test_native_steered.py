@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ofediq import methods, models, streams
-from ofediq.methods import Compressor, Method
+from ofediq.methods import Compressor, Method, Participation
 from ofediq.models import Model
 from ofediq.simulation import simulate
 from ofediq.simulation.native import native_status, native_sums
@@ -63,6 +63,25 @@ def test_windows_with_local_steps(digits: Stream, monkeypatch: pytest.MonkeyPatc
     assert_native_equals_jax(
         replace(GRID, period=3), digits, models.mlp_classifier(64, 10, hidden=(16,)), monkeypatch
     )
+
+
+@pytest.mark.parametrize("participation", [methods.everyone(), methods.bernoulli(0.4)])
+@pytest.mark.parametrize("period", [1, 3])
+def test_a_grid_for_whoever_is_drawn(
+    participation: Participation, period: int, digits: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = methods.make("intsgd(bits_per_step=20000, steps=12)", step_size=0.1)
+    method = replace(method, participation=participation, period=period)
+    model = models.mlp_classifier(64, 10, hidden=(16,))
+    assert_native_equals_jax(method, digits, model, monkeypatch)
+    spent = simulate(method, digits, model).bits_wire.sum()
+    assert spent < 0.1 * 32 * model.dim * participation.rates(37).sum() * 12 / period
+
+
+def test_two_spreads_run_in_jax(digits: Stream) -> None:
+    method = replace(GRID, compress=methods.grid(spread=2.5))
+    setting = Setting(method, models.mlp_classifier(64, 10, hidden=(16,)), digits.clients, None)
+    assert "kernels do not know Grid(spread=2.5)" in str(native_sums(setting))
 
 
 def test_a_tiny_grid_and_a_diverging_run_stay_inside_their_arrays(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ofediq.errors import InputError
 from ofediq.kernels import library
 
 Floats = npt.NDArray[np.float64]
@@ -30,8 +31,8 @@ def measured(vectors: Sequence[Vector], signs: Vector) -> tuple[Floats, Floats]:
     code = library.find()
     lengths, sketches = np.empty(len(vectors)), np.empty((len(vectors), SKETCH))
     if code is not None:
-        rows, kept = _addresses(vectors)
         signs = np.ascontiguousarray(signs, np.float32)
+        rows, kept = _addresses(vectors, signs.size)
         places = (c_void_p(array.ctypes.data) for array in (lengths, sketches))
         code.measure_rows(*_given(rows, signs), c_int64(len(kept)), c_int64(signs.size), *places)
         return lengths, sketches
@@ -56,7 +57,7 @@ def added(vectors: Sequence[Vector], factors: Sequence[float], dim: int) -> Vect
     """
     code, total = library.find(), np.zeros(dim, np.float32)
     if code is not None:
-        rows, kept = _addresses(vectors)
+        rows, kept = _addresses(vectors, dim)
         weights = np.array(factors, np.float64)
         code.add_rows(*_given(rows, weights), c_int64(len(kept)), c_int64(dim), c_void_p(total.ctypes.data))
         return total
@@ -66,9 +67,12 @@ def added(vectors: Sequence[Vector], factors: Sequence[float], dim: int) -> Vect
     return total
 
 
-def _addresses(vectors: Sequence[Vector]) -> tuple[npt.NDArray[np.uintp], list[Vector]]:
-    """Where vectors lie, and what must be kept as long as they are read there."""
+def _addresses(vectors: Sequence[Vector], dim: int) -> tuple[npt.NDArray[np.uintp], list[Vector]]:
+    """Where vectors of `dim` numbers lie, and what must be kept as long as they are read there."""
     kept = [np.ascontiguousarray(vector, np.float32) for vector in vectors]
+    for vector in kept:  # C would read on
+        if vector.shape != (dim,):
+            raise InputError(f"`vectors` must have {dim} numbers each, got {vector.size}")
     return np.array([vector.ctypes.data for vector in kept], np.uintp), kept
 
 

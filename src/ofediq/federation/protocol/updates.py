@@ -105,12 +105,12 @@ def add_up(
     """The round's totals of `updates` in their order, each times its factor; 0 leaves it out."""
     some = [(one.vectors, factor) for one, factor in zip(updates, factors, strict=True) if factor > 0]
     weights = [factor for _, factor in some]
+    sizes = method.client.sends(dim)
     totals = {
-        part: added([vectors[part] for vectors, _ in some], weights, size)
-        for part, size in method.client.sends(dim).items()
+        part: added([vectors[part] for vectors, _ in some], weights, size) for part, size in sizes.items()
     }
     if some and not method.combine.adds:
-        rows = np.array([added([vectors["update"]], [factor], dim) for vectors, factor in some])
+        rows = np.array([added([vectors["update"]], [factor], sizes["update"]) for vectors, factor in some])
         totals["update"] = method.combine.total(rows, np.ones(len(rows), bool))
     # What does not count is not paid from the members' budget: it would be a way to spend it.
     bits = np.float32(sum(one.bits for one, factor in zip(updates, factors, strict=True) if factor > 0))

@@ -5,7 +5,7 @@
 #include "quantizer.h"
 
 struct steering {
-    int32_t on;
+    int32_t on;                  /* whether it decides who sends; if not, it only says what the grid is */
     float step, loudest;         /* what the broadcast says, see methods/loudness.py */
     float spread, floor;         /* of NormProportional */
     const float *draws;          /* [clients], a client sends if its draw lies below its probability */

@@ -91,6 +91,8 @@ static void send_update(const struct shared *s, struct worker *t, int client, fl
     memset(t->update + n->dim, 0, LANES * sizeof(float));
     if (w->steering.on && !is_sent(s, t, client, &norm)) return;
     if (!w->steering.on && moves(w)) scale(t->update, 1 / w->rates[client], n->dim);
+    if (!w->steering.on && sending->form == ON_GRID)
+        norm = (float)sqrt(sum_of_squares(t->update, (int64_t)n->dim));
     struct quantizer quantizer = {(int64_t)n->dim, sending->blocks, sending->levels};
     const struct coding *coding = &sending->coding;
     uint32_t key[2], turn[2];

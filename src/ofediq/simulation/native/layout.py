@@ -140,6 +140,7 @@ class SteeredRound(NamedTuple):
         floor: of `NormProportional`.
         draws: float32 [K]; a client sends if its draw lies below its probability.
         sent: bool [K], filled in: who sent.
+        decides: whether norms decide who sends; if not, all of this only says what the grid is.
     """
 
     step: float
@@ -148,6 +149,7 @@ class SteeredRound(NamedTuple):
     floor: float
     draws: npt.NDArray[np.float32]
     sent: npt.NDArray[np.uint8]
+    decides: bool = True
 
     @classmethod
     def round(cls, signal: Any, spread: float, floor: float, draws: npt.NDArray[np.float32]) -> SteeredRound:
@@ -155,6 +157,11 @@ class SteeredRound(NamedTuple):
         draws = np.ascontiguousarray(draws, np.float32)
         step, loudest = (float(part) for part in unpack(np.float32(signal)))
         return cls(step, loudest, spread, floor, draws, np.zeros(len(draws), np.uint8))
+
+    @classmethod
+    def on_grid(cls, signal: Any, spread: float, clients: int) -> SteeredRound:
+        """A round in which everybody who sends does so on the server's grid, and norms decide nothing else."""
+        return cls.round(signal, spread, 0.0, np.zeros(clients, np.float32))._replace(decides=False)
 
 
 def load() -> ctypes.CDLL:
@@ -205,7 +212,9 @@ def steering_layout(steered: SteeredRound | None, clients: int) -> SteeringLayou
     if steered.draws.shape != (clients,) or steered.sent.shape != (clients,):
         raise InputError(f"`steered` must be a round of {clients} clients, got {len(steered.draws)}")
     arrays = (address_of(array) for array in (steered.draws, steered.sent))
-    return SteeringLayout(1, steered.step, steered.loudest, steered.spread, steered.floor, *arrays)
+    return SteeringLayout(
+        steered.decides, steered.step, steered.loudest, steered.spread, steered.floor, *arrays
+    )
 
 
 def sending_layout(rules: SenderRules, bits: npt.NDArray[np.float32]) -> SendingLayout:

@@ -92,10 +92,20 @@ def _rules(method: Method, dim: int) -> SenderRules | str:
         return f"kernels do not know the client rule {type(client).__name__}"
     if not method.combine.adds:
         return "kernels add messages up"
-    if not (rule.foreseeable or (rule.proportional is not None and type(compress) is not Identity)):
-        return f"kernels do not know {compress!r} with {type(rule).__name__}"
+    if not _go_together(compress, rule):
+        return f"kernels do not know {compress!r} with {rule!r}"
     form = _form(compress, dim)
     return form if isinstance(form, str) else rules._replace(**form)
+
+
+def _go_together(compress: Compressor, rule: Participation) -> bool:
+    """Whether the kernels know who sends, if that depends on updates: C has one spread for both."""
+    if rule.foreseeable or rule.proportional is None:
+        return rule.foreseeable
+    return (
+        type(compress) is not Identity
+        and getattr(compress, "spread", rule.proportional[0]) == rule.proportional[0]
+    )
 
 
 def _form(compress: Compressor, dim: int) -> dict[str, Any] | str:
@@ -140,10 +150,12 @@ class NativeSums:
         elif not rule.everyone:
             drawn, rates = (np.asarray(part) for part in rule.draw(address, setting.clients))
             sends &= drawn
+        if round_ is None and isinstance(method.compress, Grid):
+            round_ = SteeredRound.on_grid(down.scalars["grid_step"], method.compress.spread, len(sends))
         sums = self._for(setting, feed).run(
             params, order, sends, rates, self._rules, address.seed, address.step, round_, int(ids[0])
         )
-        count = (sends if round_ is None else round_.sent).sum()
+        count = (round_.sent if round_ is not None and round_.decides else sends).sum()
         bits = self._bits(setting, sums.bits, count)
         loss: Any = sums.loss
         total: Any = sums.total
