@@ -4,8 +4,8 @@
     server_round                                                                 server
 
 Pure functions of values, in NumPy and in JAX. The simulator calls them on chunks of clients inside compiled code, a
-live client on a batch of one, a live server with what it decoded. `simulation.reference` does not: it is the plain
-loop that all of this is held against.
+live client on a batch of one, a live server with what it decoded. `simulation.oracle` does not: it is the plain loop
+that all of this is held against.
 """
 
 from __future__ import annotations
