@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from ofediq import methods, models
+from ofediq.errors import InputError
 from ofediq.simulation import simulate
 from ofediq.streams import load, partition
 
@@ -73,3 +74,8 @@ def test_the_papers_dimension() -> None:
     start = models.per_feature(5).initial(0)
     assert abs(start[:64].std() - 0.01) < 0.003
     assert not start[64:128].any()
+    later = models.build("per_feature(start=glorot)", (5,), "regression").initial(0)
+    assert abs(later[128 : 128 + 4096].std() - np.sqrt(2 / 128)) < 0.005  # a uniform one of that variance
+    assert not later[64:128].any()
+    with pytest.raises(InputError, match="`start` must be"):
+        models.build("per_feature(start=much)", (5,), "regression")

@@ -20,7 +20,11 @@ from ofediq.models.shared import per_feature
 from ofediq.models.stack import Network, network
 
 NAMES = ("auto", "linear", "softmax", "mlp", "cnn", "random_features", "lvq", "per_feature")
-_SETTINGS: Mapping[str, tuple[str, ...]] = {"random_features": ("kernels", "pairs", "seed"), "lvq": ("each",)}
+_SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "random_features": ("kernels", "pairs", "seed"),
+    "lvq": ("each",),
+    "per_feature": ("start",),
+}
 """What can be said in brackets after a name."""
 
 
@@ -81,7 +85,7 @@ def build(
         return random_features(features, task=task, classes=classes, **given, **penalty)
     if task == "regression":
         if name == "per_feature":
-            return per_feature(features, hidden, **penalty)
+            return per_feature(features, hidden, **given, **penalty)
         if name == "linear":
             return linear(features, **penalty)
         if name == "mlp":

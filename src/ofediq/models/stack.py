@@ -110,7 +110,7 @@ class Network(LayeredModel):
         rng, pieces = np.random.default_rng(seed), []
         for stage in self.stages:
             size = math.prod(stage.matrix)
-            pieces.append(np.zeros(size, np.float32) if self.convex else _glorot(rng, *stage.spread, size))
+            pieces.append(np.zeros(size, np.float32) if self.convex else glorot(rng, *stage.spread, size))
             pieces.append(np.zeros(stage.bias * stage.matrix[1], np.float32))
         return np.concatenate(pieces)
 
@@ -269,7 +269,7 @@ def _words(stack: tuple[Layer, ...]) -> str:
     return spelled(layer for layer in stack if str(layer) != "relu")
 
 
-def _glorot(rng: np.random.Generator, fan_in: int, fan_out: int, size: int) -> Vector:
+def glorot(rng: np.random.Generator, fan_in: int, fan_out: int, size: int) -> Vector:
     """Glorot's uniform initialisation: U(-r, r) with r = sqrt(6 / (fan_in + fan_out))."""
     limit = float(np.sqrt(6.0 / max(fan_in + fan_out, 1)))
     return rng.uniform(-limit, limit, size).astype(np.float32)
