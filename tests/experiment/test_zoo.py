@@ -107,6 +107,7 @@ def test_the_grid_grows_until_the_best_is_inside(tmp_path: Path) -> None:
     assert effort.beyond({1.0: float("inf"), 4.0: float("inf")}) == 0.25  # all diverge
     assert effort.beyond({1.0: 1.0, 4.0: 2.0}) == 0.25
     assert effort.beyond({1.0: 2.0, 4.0: 1.0, 16.0: 0.5, 64.0: 0.25}) is None  # far enough
+    assert effort.beyond({1.0: 1.0, 4.0: 1.0}) is None  # nothing was learnt
     assert Effort((1.0,)).beyond({1.0: 1.0}) is None
 
 

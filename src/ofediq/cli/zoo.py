@@ -57,6 +57,7 @@ def zoo(
         int | None, typer.Option(help="Processes for methods.", show_default="one per core, if worth it")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables as Markdown.")] = False,
 ) -> None:
     """One table over every named method, tuned with the same effort, at equal real bits.
 
@@ -89,6 +90,10 @@ def zoo(
         found = run(config, split(kinds), folder, reporter, effort=effort, force=force, jobs=jobs)
     if as_json:
         typer.echo(json.dumps(found, indent=2))
+    elif markdown:
+        from ofediq.report.zoo_table import zoo_markdown
+
+        typer.echo("\n\n".join(map(zoo_markdown, found["parts"].values())))
     else:
         _show(found)
     if found["interrupted"]:

@@ -81,7 +81,8 @@ class Effort:
             return _rounded(sizes[0] ** 2 / sizes[1])
         if best == sizes[-1]:
             return _rounded(sizes[-1] ** 2 / sizes[-2])
-        return _rounded(sizes[0] ** 2 / sizes[1]) if best == sizes[0] else None
+        better = best == sizes[0] and losses[sizes[0]] < losses[sizes[1]]  # alike where nothing is sent
+        return _rounded(sizes[0] ** 2 / sizes[1]) if better else None
 
 
 def _rounded(size: float) -> float:

@@ -27,6 +27,21 @@ def zoo_rows(part: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return rows + [(name, value_text(value, metric), *blank) for name, value in part["naive"].items()]
 
 
+def zoo_markdown(part: Mapping[str, Any]) -> str:
+    """The same as a Markdown table, with the sentences of `remarks` below.
+
+    >>> print(zoo_markdown({"metric": "mse", "rows": {}, "naive": {"last value": 0.25}}))
+    | method | mse | loss | step size | real bits | down | memory, bytes | ms/step |
+    |---|---|---|---|---|---|---|---|
+    | last value | 0.25 |  |  |  |  |  |  |
+    """
+    titles = [part["metric"] if one == "value" else one.replace("memory", "memory, bytes") for one in COLUMNS]
+    lines = [f"| {' | '.join(cells)} |" for cells in (titles, *zoo_rows(part))]
+    lines.insert(1, "|---" * len(COLUMNS) + "|")
+    said = remarks(part)
+    return "\n".join([*lines, *(["", *said] if said else [])])
+
+
 def remarks(part: Mapping[str, Any]) -> list[str]:
     """Which methods have no row, or sent nothing, and why: a sentence each.
 

@@ -18,7 +18,7 @@ Dot = tuple[float, float, str]
 """Value, standard deviation, kind."""
 
 _PANEL = 6.9  # inches, names and axes
-_FAR = 5.0  # times the smallest error: what is further off gets an arrow
+_FAR = 3.0  # times the smallest error: what is further off gets an arrow
 _KINDS = {
     "common": ("#0072b2", "o", "common model"),
     "personal": ("#d55e00", "D", "personal"),
@@ -66,19 +66,26 @@ def draw_dots(
                     value, place, xerr=deviation, fmt=marker, color=colour, markersize=5.5, capsize=2
                 )
         low, high = axes.get_xlim()
-        for word, value in naive.items():
-            if low <= value <= high:
-                axes.axvline(value, color=GREY, linewidth=0.9, linestyle=(0, (4, 3)))
-                axes.annotate(
-                    word, (value, len(rows) - 0.35), color=GREY, size=NOTE_SIZE - 2, ha="center", va="bottom"
-                )
+        seen_here = {word: value for word, value in naive.items() if low <= value <= high}
+        for value in seen_here.values():
+            axes.axvline(value, color=GREY, linewidth=0.9, linestyle=(0, (4, 3)))
+        for words, value in _together(seen_here, (high - low) / 10):
+            axes.annotate(
+                words,
+                (value, len(rows) - 0.35),
+                color=GREY,
+                size=NOTE_SIZE - 2,
+                ha="center",
+                va="bottom",
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
+            )
         axes.set_yticks(range(len(rows)), list(rows), size=TICK_SIZE - 1.5)
         axes.set_ylim(len(rows) - 0.3, -0.7)
         axes.locator_params(axis="x", nbins=5)
         axes.set_xlabel(METRICS[metric], size=LABEL_SIZE)
-    words = figure.text(0.15 / width, 1 - 0.12 / height, title, size=TITLE_SIZE, weight="bold", va="top")
-    room, needed = (width - 0.3) * figure.dpi, max(1.0, words.get_window_extent().width)
-    words.set_fontsize(TITLE_SIZE * min(1.0, room / needed))
+    heading = figure.text(0.15 / width, 1 - 0.12 / height, title, size=TITLE_SIZE, weight="bold", va="top")
+    room, needed = (width - 0.3) * figure.dpi, max(1.0, heading.get_window_extent().width)
+    heading.set_fontsize(TITLE_SIZE * min(1.0, room / needed))
     seen = {kind for rows, _ in parts.values() for _, _, kind in rows.values()}
     across = 0.15
     for kind, (colour, _, meaning) in _KINDS.items():
@@ -86,3 +93,18 @@ def draw_dots(
             figure.text(across / width, 1 - 0.45 / height, meaning, size=NOTE_SIZE, color=colour, va="top")
             across += 0.085 * len(meaning) + 0.3
     return save(figure, path)
+
+
+def _together(marks: Mapping[str, float], apart: float) -> list[tuple[str, float]]:
+    """Marks with their places; those that are nearer to each other than `apart` share one.
+
+    >>> _together({"last": 0.1, "mean": 0.9, "majority": 0.11}, 0.05)
+    [('last, majority', 0.1), ('mean', 0.9)]
+    """
+    found: list[tuple[str, float]] = []
+    for word, value in sorted(marks.items(), key=lambda one: one[1]):
+        if found and value - found[-1][1] < apart:
+            found[-1] = (f"{found[-1][0]}, {word}", found[-1][1])
+        else:
+            found.append((word, value))
+    return found
