@@ -15,6 +15,7 @@ import ofediq
 from ofediq.cli.app import app
 from ofediq.experiment import Config
 from ofediq.federation import Broker, FederationConfig, Rules
+from ofediq.methods.registry import entries
 from ofediq.settings import declared
 
 pytestmark = pytest.mark.site
@@ -52,6 +53,13 @@ def test_every_page_is_in_the_navigation(site: Path) -> None:
     for page in (ROOT / "docs").rglob("*.md"):
         address = page.relative_to(ROOT / "docs").with_suffix(".html")
         assert f'href="{address.as_posix()}"' in home, address
+
+
+def test_every_method_has_its_entry(site: Path) -> None:
+    page = (site / "every-method.html").read_text()
+    for name, one in entries().items():
+        assert f'id="{name}"' in page
+        assert all(f"<td>{parameter.name}</td>" in page for parameter in one.parameters)
 
 
 def test_the_reference_has_every_command_and_option(site: Path) -> None:

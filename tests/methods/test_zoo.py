@@ -179,6 +179,31 @@ def test_fedpaq_is_ofediq_with_one_block_and_fixed_sampling(stream: Stream) -> N
     np.testing.assert_allclose(one.params, other.params, rtol=1e-3, atol=1e-5)
 
 
+def test_fedpaq_sends_quantised_moves_of_a_drawn_few() -> None:
+    # All clients see the same two samples, so that all have the same move u after a window of two steps. One message
+    # has every coordinate at a neighbour of its size on the grid norm / s; the mean of many comes to u.
+    rng = np.random.default_rng(3)
+    data = Dataset(
+        "same", rng.random((2, 3)).astype(np.float32), rng.random(2).astype(np.float32), "regression"
+    )
+    start, levels, eta = MODEL.initial(0).astype(np.float64), 4, 0.05
+    local = start.copy()
+    for x, target in zip(data.x, data.y, strict=True):
+        local -= eta * gradient(local, x, float(target))
+    moved, clients = start - local, 2000
+    order = np.tile(np.array([[0], [1]], np.int32), (1, clients))
+    text = f"fedpaq(period=2, rate={{}}, levels={levels}, step_size={eta})"
+    alone = simulate(make(text.format(1.0)), Stream(data, order[:, :1]), MODEL)
+    points = (start - alone.params) * levels / np.linalg.norm(moved)
+    exact = moved * levels / np.linalg.norm(moved)
+    np.testing.assert_allclose(points, np.round(points), atol=1e-3)
+    assert (np.abs(points - exact) < 1 + 1e-3).all()
+    many = simulate(make(text.format(0.333)), Stream(data, order), MODEL)
+    assert many.senders.tolist() == [0, 666]  # r = floor(p K), without replacement
+    noise = np.linalg.norm(moved) / levels / 2 / np.sqrt(666)
+    assert (np.abs(start - many.params - moved) < 5 * noise + 1e-6).all()
+
+
 def test_fednova_is_right_where_fedavg_leans_to_the_busy() -> None:
     # Two clients that want 0 and 1; the second has a sample at every step, the first at every fourth. The mean of
     # what both want is 1/2: FedAvg ends nearer to 1, FedNova in the middle.
