@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,6 +82,64 @@ class ServerRule(abc.ABC):
     def say(self, params: Array, state: Any) -> tuple[dict[str, Array], dict[str, Array]]:
         """The named vectors and numbers of the next broadcast."""
         return {}, {}
+
+
+@dataclass(frozen=True)
+class Wrapping(ServerRule):
+    """The base of rules around another one: all is as the inner rule has it, unless a subclass says otherwise.
+
+    Attributes:
+        inner: the rule that moves the model.
+    """
+
+    inner: ServerRule
+
+    @property
+    def name(self) -> str:
+        """The name of the rule that moves the model."""
+        return self.inner.name
+
+    @property
+    def vectors(self) -> tuple[str, ...]:  # type: ignore[override]  # derived here, an attribute in the base class
+        """Those of the inner rule."""
+        return self.inner.vectors
+
+    @property
+    def scalars(self) -> tuple[str, ...]:  # type: ignore[override]  # derived here, an attribute in the base class
+        """Those of the inner rule."""
+        return self.inner.scalars
+
+    def start(self, params: Array) -> Array:
+        """The inner rule's."""
+        return self.inner.start(params)
+
+    def init(self, params: Array) -> Any:
+        """Before the first round of one client."""
+        return self.begin(params, 1, 1)
+
+    def begin(self, params: Array, clients: int, period: int) -> Any:
+        """The inner rule's."""
+        return self.inner.begin(params, clients, period)
+
+    def regroup(self, params: Array, clients: int, state: Any) -> Any:
+        """The inner rule's."""
+        return self.inner.regroup(params, clients, state)
+
+    def apply(self, params: Array, total: Array, clients: int, state: Any) -> tuple[Array, Any]:
+        """The inner rule's."""
+        return self.inner.apply(params, total, clients, state)
+
+    def close(self, params: Array, totals: Totals, period: int, state: Any) -> tuple[Array, Any]:
+        """The inner rule's."""
+        return self.inner.close(params, totals, period, state)
+
+    def around(self, rule: ServerRule) -> ServerRule:
+        """The same around another rule."""
+        return replace(self, inner=self.inner.around(rule))
+
+    def say(self, params: Array, state: Any) -> tuple[dict[str, Array], dict[str, Array]]:
+        """The inner rule's."""
+        return self.inner.say(params, state)
 
 
 def unless_empty(totals: Totals, after: Any, before: Any) -> Any:

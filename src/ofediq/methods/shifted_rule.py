@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from ofediq.arrays import Array, namespace
 from ofediq.errors import require
 from ofediq.methods.pieces import piece
-from ofediq.methods.server import ServerRule
+from ofediq.methods.server import ServerRule, Totals, Wrapping, unless_empty
 
 
 class ShiftedState(NamedTuple):
@@ -22,16 +22,14 @@ class ShiftedState(NamedTuple):
 
 @piece
 @dataclass(frozen=True)
-class Shifted(ServerRule):
+class Shifted(Wrapping):
     """`inner` gets H + sum of the messages; then H <- H + a sum of the messages. An empty round changes nothing.
 
     Attributes:
-        inner: the rule that moves the model.
         pace: a, in (0, 1].
         told: whether H / K goes with every broadcast, for clients that cannot know it.
     """
 
-    inner: ServerRule
     pace: float = 1.0
     told: bool = False
 
@@ -39,42 +37,35 @@ class Shifted(ServerRule):
         require(0 < self.pace <= 1, "pace", "must lie in (0, 1]", self.pace)
 
     @property
-    def name(self) -> str:
-        """The name of the rule that moves the model."""
-        return self.inner.name
-
-    @property
     def vectors(self) -> tuple[str, ...]:  # type: ignore[override]  # depends on a field
         """H / K, if it is told."""
         return (*self.inner.vectors, "shift") if self.told else self.inner.vectors
-
-    @property
-    def scalars(self) -> tuple[str, ...]:  # type: ignore[override]  # those of the wrapped rule
-        """As the wrapped rule."""
-        return self.inner.scalars
-
-    def start(self, params: Array) -> Array:
-        """As the wrapped rule."""
-        return self.inner.start(params)
-
-    def init(self, params: Array) -> ShiftedState:
-        """H = 0."""
-        return self.begin(params, 1, 1)
 
     def begin(self, params: Array, clients: int, period: int) -> ShiftedState:
         """H = 0."""
         return ShiftedState(self.inner.begin(params, clients, period), namespace(params).zeros_like(params))
 
-    def apply(self, params: Array, total: Array, clients: int, state: Any) -> tuple[Array, Any]:
-        """Both steps. What is told is a mean, so H is kept as one."""
-        mean = total / np.float32(clients)
-        whole = (state.shift + mean) * np.float32(clients)
-        params, inner = self.inner.apply(params, whole, clients, state.inner)
-        return params, ShiftedState(inner, state.shift + np.float32(self.pace) * mean)
+    def regroup(self, params: Array, clients: int, state: Any) -> ShiftedState:
+        """H / K stays as it is."""
+        return ShiftedState(self.inner.regroup(params, clients, state.inner), state.shift)
 
-    def around(self, rule: ServerRule) -> ServerRule:
-        """The same around another rule."""
-        return replace(self, inner=self.inner.around(rule))
+    def apply(self, params: Array, total: Array, clients: int, state: Any) -> tuple[Array, Any]:
+        """Both steps."""
+        whole, shift = self._shifted(total, clients, state)
+        params, inner = self.inner.apply(params, whole, clients, state.inner)
+        return params, ShiftedState(inner, shift)
+
+    def close(self, params: Array, totals: Totals, period: int, state: Any) -> tuple[Array, Any]:
+        """Both steps, the inner rule's as it closes a round."""
+        whole, shift = self._shifted(totals.vectors["update"], totals.clients, state)
+        known = totals._replace(vectors={**totals.vectors, "update": whole})
+        params, inner = self.inner.close(params, known, period, state.inner)
+        return params, ShiftedState(inner, unless_empty(totals, shift, state.shift))
+
+    def _shifted(self, total: Array, clients: int, state: Any) -> tuple[Array, Array]:
+        """H + sum of the messages, and the next H. What is told is a mean, so H is kept as one."""
+        mean = total / np.float32(clients)
+        return (state.shift + mean) * np.float32(clients), state.shift + np.float32(self.pace) * mean
 
     def say(self, params: Array, state: Any) -> tuple[dict[str, Array], dict[str, Array]]:
         """What the wrapped rule says, and H / K if it is told."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from ofediq.arrays import Array
 from ofediq.methods.loudness import pack
 from ofediq.methods.pieces import piece
-from ofediq.methods.server import ServerRule, Totals
+from ofediq.methods.server import ServerRule, Totals, Wrapping
 
 
 class Steering(Protocol):
@@ -67,35 +67,24 @@ class Still:
 
 @piece
 @dataclass(frozen=True)
-class Steered(ServerRule):
+class Steered(Wrapping):
     """`inner` moves the model; `budget` moves z, also after rounds in which nobody sent.
 
     Attributes:
-        inner: the rule that moves the model.
         budget: what may be spent, and how z follows it.
     """
 
-    inner: ServerRule
     budget: Steering
-    scalars = ("grid_step",)
 
     @property
-    def name(self) -> str:
-        """The name of the rule that moves the model."""
-        return self.inner.name
+    def scalars(self) -> tuple[str, ...]:  # type: ignore[override]  # derived here, an attribute in the base class
+        """Those of the inner rule, and z."""
+        return (*self.inner.scalars, "grid_step")
 
     @property
     def descent(self) -> float | None:
         """As the wrapped rule says."""
         return getattr(self.inner, "descent", None)
-
-    def start(self, params: Array) -> Array:
-        """As the wrapped rule."""
-        return self.inner.start(params)
-
-    def init(self, params: Array) -> SteeredState:
-        """Both states before the first round of one client."""
-        return self.begin(params, 1, 1)
 
     def begin(self, params: Array, clients: int, period: int) -> SteeredState:
         """Both states before the first round."""
@@ -125,10 +114,6 @@ class Steered(ServerRule):
             period=period,
         )
         return params, SteeredState(inner, signal)
-
-    def around(self, rule: ServerRule) -> ServerRule:
-        """The same budget around another rule."""
-        return replace(self, inner=self.inner.around(rule))
 
     def say(self, params: Array, state: Any) -> tuple[dict[str, Array], dict[str, Array]]:
         """What the wrapped rule says, and z."""
