@@ -232,7 +232,7 @@ def test_memory_is_bounded_by_the_dimension(scheme: Scheme) -> None:
     [
         (lambda: Quantized(levels=0, blocks=1), "`levels` must be an integer from 1 to 32768, got 0"),
         (lambda: Quantized(levels=1, blocks=0), "`blocks` must be an integer >= 1, got 0"),
-        (lambda: Quantized(1, 1, "zip"), "`coding` must be one of packed, entropy, got 'zip'"),  # type: ignore[arg-type]
+        (lambda: Quantized(1, 1, "zip"), "`coding` must be one of packed, entropy, got 'zip'"),  # type: ignore[arg-type]  # wrong on purpose
         (lambda: Quantized(1, 1, norm_bits=8), "`norm_bits` must be 16 or 32, got 8"),
         (lambda: Quantized(1, 9).check(8), "`blocks` must be an integer from 1 to 8, got 9"),
         (lambda: Rotated(bits=5), "`bits` must be an integer from 1 to 4, got 5"),

@@ -79,7 +79,7 @@ def test_an_update_that_is_not_finite_is_not_sent_and_the_client_goes_on() -> No
 
 def test_beyond_its_horizon_ofedgrid_goes_on_with_a_finite_grid() -> None:
     """T passes, nobody sends, everybody sends too much: z stays a number that a client can use."""
-    budget, rng = methods.ofedgrid(2000.0, steps=20).server.budget, np.random.default_rng(0)  # type: ignore[attr-defined]
+    budget, rng = methods.ofedgrid(2000.0, steps=20).server.budget, np.random.default_rng(0)  # type: ignore[attr-defined]  # of Steered
     signal = budget.init(650, 10)
     for step in range(1, 200):
         total = rng.standard_normal(650).astype(np.float32) * np.float32(10.0 ** rng.integers(-20, 20))

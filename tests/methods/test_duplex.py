@@ -126,7 +126,7 @@ def test_budgets_of_all_bytes_are_kept(key: str, counted: str) -> None:
         CLIENTS,
         0.1,
         steps=STEPS,
-        budget_of=counted,  # type: ignore[arg-type]
+        budget_of=counted,  # type: ignore[arg-type]  # a text of the right ones
     )
     result = simulate(method, stream, model)
     whole = simulate(methods.fedogd(0.1), stream, model)

@@ -92,7 +92,7 @@ def test_regret_on_random_gradients_keeps_its_promise() -> None:
     for drift in (0.0, 0.1, 0.9):
         gradients = np.clip(rng.standard_normal(300) - drift, -2, 2)
         gradients[0] = 2.0
-        earned = float(np.dot(gradients, play(lambda _, t, g=gradients: g[t], 300)))  # type: ignore[misc]
+        earned = float(np.dot(gradients, play(lambda _, t, g=gradients: g[t], 300)))  # type: ignore[misc]  # a default binds it
         for target in (-5.0, 0.0, 0.3, 100.0):
             assert earned - gradients.sum() * target <= promised(gradients.tolist(), abs(target))
 

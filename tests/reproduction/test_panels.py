@@ -32,7 +32,7 @@ def test_periods_keep_rate_over_period() -> None:
 
 
 @pytest.mark.parametrize("panel", PANELS.values(), ids=lambda panel: panel.name)
-def test_every_method_but_fedogd_spends_the_panels_budget(panel) -> None:  # type: ignore[no-untyped-def]  # ids
+def test_every_method_but_fedogd_spends_the_panels_budget(panel) -> None:  # type: ignore[no-untyped-def]  # from a table  # ids
     dim = panel.problem.dim
     for recipe in panel.recipes[1:]:
         bits = message_bits(recipe.levels, recipe.blocks, dim) if recipe.levels else 32 * dim

@@ -168,4 +168,4 @@ def test_the_files_are_there_and_json_is_plain(tmp_path: Path) -> None:
 )
 def test_bad_input_gets_one_sentence(tmp_path: Path, options: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
-        reproduce(**{"out": tmp_path, "listener": Silent(), **options})  # type: ignore[arg-type]
+        reproduce(**{"out": tmp_path, "listener": Silent(), **options})  # type: ignore[arg-type]  # a mix of types

@@ -39,7 +39,7 @@ def method_mod(message: Message, context: Context, call_next: Any) -> Message:
         return Message(RecordDict({RECORD: ConfigRecord({"lost": True})}), reply_to=message)
     number, training = int(told["number"]), _Training(message, context, call_next, node.layout)
     memory = node.memory(np.asarray(opened.down.model), "counted" if "counted" in told else "lost")
-    window = OpenWindow.of(node.task, training, number, opened, memory)  # type: ignore[arg-type]
+    window = OpenWindow.of(node.task, training, number, opened, memory)  # type: ignore[arg-type]  # gives what a window asks of a model
     window.learn(np.zeros(0, np.float32), np.zeros(0), ())
     body, lost, counted = window.close(str(number))
     node.keep(opened, lost=lost, counted=counted)

@@ -8,7 +8,7 @@ gathered first, and a loop with a dynamic trip count treats chunk after chunk. C
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -199,11 +199,6 @@ def _run(
     names = method.client.sends(model.dim)
     everyone = 0 if method.combine.adds else runs.shape[0]  # room for messages that are looked at one by one
     looked_at = names if method.combine.remembers else {"update": names["update"]}
-    apart = Apart(
-        {name: jnp.zeros((everyone, length), jnp.float32) for name, length in looked_at.items()},
-        jnp.zeros(everyone, bool),
-        jnp.zeros(everyone, jnp.float32),
-    )
 
     def one(index: jax.Array, carry: tuple[Sums, Any, Apart]) -> tuple[Sums, Any, Apart]:
         sums, memory, messages = carry
@@ -243,20 +238,26 @@ def _run(
         )
         return sums, memory, messages
 
-    zero = Sums(
-        jnp.zeros(steps),
-        jnp.zeros(steps),
-        {name: jnp.zeros(length, jnp.float32) for name, length in names.items()},
-        jnp.zeros((), jnp.int32),
-        jnp.zeros((), jnp.float32),
-    )
-    sums, memory, messages = jax.lax.fori_loop(0, -(-count // size), one, (zero, memory, apart))
+    first = (_no_sums(names, steps), memory, _no_messages(looked_at, everyone))
+    sums, memory, messages = jax.lax.fori_loop(0, -(-count // size), one, first)
     if method.combine.remembers:
         return sums._replace(apart=messages), memory
     if everyone:
         total = method.combine.total(messages.messages["update"], messages.sent)
         sums = sums._replace(vectors={**sums.vectors, "update": total})
     return sums, memory
+
+
+def _no_sums(names: Mapping[str, int], steps: int) -> Sums:
+    nothing, count = jnp.zeros((), jnp.float32), jnp.zeros((), jnp.int32)
+    vectors = {name: jnp.zeros(length, jnp.float32) for name, length in names.items()}
+    return Sums(jnp.zeros(steps), jnp.zeros(steps), vectors, count, nothing)
+
+
+def _no_messages(names: Mapping[str, int], clients: int) -> Apart:
+    """Room for the messages of so many clients."""
+    messages = {name: jnp.zeros((clients, length), jnp.float32) for name, length in names.items()}
+    return Apart(messages, jnp.zeros(clients, bool), jnp.zeros(clients, jnp.float32))
 
 
 def _walk(
@@ -274,7 +275,10 @@ def _walk(
         if method.client.personal:
             losses, errors, each = rounds.predict(method, model, window, x, y, down, memory)
             loss, error = jnp.where(present, losses, 0).sum(), jnp.where(present, errors, 0).sum()
-        gradient: Callable[[Any], Any] = lambda at: model.client_gradients(at, x, y)  # noqa: E731
+
+        def gradient(at: Any) -> Any:
+            return model.client_gradients(at, x, y)
+
         return rounds.learn(method, window, gradient, present, down, memory, each), (loss, error)
 
     if order.shape[0] == 1:

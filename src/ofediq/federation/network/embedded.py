@@ -26,7 +26,7 @@ async def embedded(port: int | None = None) -> AsyncIterator[Broker]:
     logging.getLogger("amqtt").setLevel(logging.ERROR)
     logging.getLogger("transitions").setLevel(logging.ERROR)
 
-    class Closing(module.Broker):  # type: ignore[name-defined, misc]
+    class Closing(module.Broker):  # type: ignore[name-defined, misc]  # a module that may be missing
         """amqtt leaves a connection open that ends, or is ended, before it has said who it is."""
 
         async def stream_connected(
