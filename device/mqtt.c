@@ -58,7 +58,7 @@ static void on_connect(struct mosquitto *link, void *none, int code) {
 }
 
 static void on_task(struct mosquitto *link) {
-  static const char *const kinds[] = {"welcome", "whole", "model", "delta"};
+  static const char *const kinds[] = {"welcome", "whole", "model", "d"};
   char to[256];
   for (int i = 0; i < 4; i++) {
     topic(to, sizeof to, kinds[i], i < 2 ? name : NULL);

@@ -14,11 +14,11 @@
 #error "-ffast-math changes bits"
 #endif
 
-#if OFEDIQ_PROTOCOL != 4
+#if OFEDIQ_PROTOCOL != 5
 #error "ofediq_config.h is of another version of the protocol: take ofediq.h and ofediq.c of the same release"
 #endif
 
-enum { MODEL_HEAD = 24, FRAME_HEAD = 7 };
+enum { MODEL_HEAD = 24, SHORT_HEAD = 9, FRAME_HEAD = 7 };
 enum { PURPOSE_PARTICIPATE = 1, PURPOSE_ROUND = 2, PURPOSE_NORM = 3 };
 
 #define MAX_NORM 0x1.ffffep127f
@@ -1162,15 +1162,10 @@ static int decode_entropy(ofediq_client *client, const uint8_t *data, uint32_t b
 #endif
 
 /* Reads a difference into client->update and client->norms; 1 for symbols, 2 for numbers, 3 for zeros, 0 for none. */
-static int read_difference(ofediq_client *client, const uint8_t *frame, uint32_t bytes) {
+static int read_difference(ofediq_client *client, const uint8_t *data, uint32_t bytes, int tailed) {
   const uint32_t width = OFEDIQ_DELTA_NORM_BITS / 8;
-  if (bytes < FRAME_HEAD || (frame[0] & 0xFE) != 0x20) return 0;
-  if (read_bytes(frame + 1, 2) != (client->step & 0xFFFF)) return 0;
-  if (read_bytes(frame + 3, 4) != frame_checksum(client->step, frame[0], frame + 7, bytes - 7)) return 0;
   uint8_t tail = 0;
-  const uint8_t *data = frame + FRAME_HEAD;
-  bytes -= FRAME_HEAD;
-  if (frame[0] & 1) {
+  if (tailed) {
     if (!bytes || !data[0]) return 0;
     tail = *data++;
     bytes--;
@@ -1497,54 +1492,10 @@ static int again(const ofediq_client *client) {
   return client->said_bytes && client->taken >= OFEDIQ_PERIOD ? OFEDIQ_SAY : OFEDIQ_NOTHING;
 }
 
-int ofediq_model(ofediq_client *client, const uint8_t *data, size_t bytes) {
-  if (!bytes) return OFEDIQ_NOTHING; /* the broker has none yet */
-  if (!client->known) return OFEDIQ_OTHER_TASK;
-  if (bytes < MODEL_HEAD || data[0] != 'O' || data[1] != 'M' || data[2] != OFEDIQ_PROTOCOL) return OFEDIQ_NOT_UNDERSTOOD;
-  int final = data[3] & 1, whole = !(data[3] & 2);
-  uint64_t epoch = read_bytes(data + 4, 8), now = read_bytes(data + 12, 8);
-  uint32_t clients = (uint32_t)read_bytes(data + 20, 4);
-  const uint8_t *values = data + MODEL_HEAD + 4 * OFEDIQ_SCALARS;
-  size_t fixed = MODEL_HEAD + 4 * (OFEDIQ_SCALARS + (whole ? OFEDIQ_DIM : 0));
-  float signal = 0;
-  if (bytes < fixed || (whole && bytes != fixed) || clients < 1) return OFEDIQ_NOT_UNDERSTOOD;
-#if OFEDIQ_SCALARS
-  signal = read_float(data + MODEL_HEAD + 4 * OFEDIQ_SIGNAL);
-  for (uint32_t i = 0; i < OFEDIQ_SCALARS; i++) {
-    float number = read_float(data + MODEL_HEAD + 4 * i);
-    if (number != number) return OFEDIQ_NOT_UNDERSTOOD;
-  }
-#endif
-  if (whole) {
-    for (uint32_t i = 0; i < OFEDIQ_DIM; i++)
-      if (!finite(read_float(values + 4 * i))) return OFEDIQ_NOT_UNDERSTOOD;
-  } else if (!OFEDIQ_DELTA || bytes < fixed + 4 || bytes != fixed + 4 + read_bytes(values, 4)) {
-    return OFEDIQ_NOT_UNDERSTOOD;
-  }
-  if (client->opened) {
-    if (epoch < client->epoch || (epoch == client->epoch && now < client->step)) return OFEDIQ_NOTHING;
-    if (now == client->step && !final) { /* asked again, maybe after a restart of the server */
-      client->epoch = epoch;
-      return again(client);
-    }
-  }
-  if (!whole) {
-#if OFEDIQ_DELTA
-    int kind, follows = client->opened && !client->final && client->epoch == epoch;
-    if (!follows || client->step + OFEDIQ_PERIOD != now) {
-      client->taken = OFEDIQ_PERIOD; /* that round is over */
-      return OFEDIQ_GREET;
-    }
-    /* it is read into the place of the update, so an open window ends here in any case */
-    client->taken = OFEDIQ_PERIOD;
-    if (!(kind = read_difference(client, values + 4, (uint32_t)(bytes - fixed - 4)))) return OFEDIQ_NOT_UNDERSTOOD;
-    add_difference(client, kind);
-#endif
-  } else {
-    for (uint32_t i = 0; i < OFEDIQ_DIM; i++) client->model[i] = read_float(values + 4 * i);
-  }
+/* A round opens with the model as it is now. */
+static int open_round(ofediq_client *client, uint64_t epoch, uint64_t step, uint32_t clients, float signal, int final) {
   client->epoch = epoch;
-  client->step = now;
+  client->step = step;
   client->clients = clients;
   client->signal = signal;
   client->final = (uint8_t)final;
@@ -1562,6 +1513,84 @@ int ofediq_model(ofediq_client *client, const uint8_t *data, size_t bytes) {
   }
 #endif
   return OFEDIQ_NOTHING;
+}
+
+/* The number that steers, which stands beside a model; 0 if one there is not a number. */
+static int read_signal(const uint8_t *data, float *signal) {
+  *signal = 0;
+#if OFEDIQ_SCALARS
+  *signal = read_float(data + 4 * OFEDIQ_SIGNAL);
+  for (uint32_t i = 0; i < OFEDIQ_SCALARS; i++) {
+    float number = read_float(data + 4 * i);
+    if (number != number) return 0;
+  }
+#else
+  (void)data;
+#endif
+  return 1;
+}
+
+#if OFEDIQ_DELTA
+/* The number nearest to `near` with these 16 low bits. */
+static uint64_t nearest(uint64_t low, uint64_t near) { return near + (uint64_t)(int64_t)(int16_t)(uint16_t)(low - near); }
+
+static int ask_again(ofediq_client *client) {
+  client->taken = OFEDIQ_PERIOD; /* that round is over */
+  return OFEDIQ_GREET;
+}
+
+/* A difference leaves out what is known; its checksum covers that as well. */
+static int on_difference(ofediq_client *client, const uint8_t *data, size_t bytes) {
+  uint8_t known[21];
+  uint32_t fixed = SHORT_HEAD + 4 * OFEDIQ_SCALARS;
+  int kind;
+  float signal;
+  if (!client->opened) return OFEDIQ_GREET;
+  if (bytes < fixed || data[0] & 0x7E) return OFEDIQ_NOT_UNDERSTOOD;
+  uint64_t now = nearest(read_bytes(data + 1, 2), client->step), clients = nearest(read_bytes(data + 3, 2), client->clients);
+  if ((int64_t)now < 0 || (int64_t)clients < 1) return OFEDIQ_NOT_UNDERSTOOD;
+  if (now < client->step) return OFEDIQ_NOTHING;
+  if (now == client->step) return again(client);
+  write_bytes(known, client->epoch, 8);
+  write_bytes(known + 8, now, 8);
+  write_bytes(known + 16, (uint32_t)clients, 4);
+  known[20] = data[0];
+  if (client->final || client->step + OFEDIQ_PERIOD != now) return ask_again(client);
+  if (read_bytes(data + 5, 4) != crc(crc(0, known, 21), data + SHORT_HEAD, bytes - SHORT_HEAD)) return ask_again(client);
+  if (!read_signal(data + SHORT_HEAD, &signal)) return OFEDIQ_NOT_UNDERSTOOD;
+  /* it is read into the place of the update, so an open window ends here in any case */
+  client->taken = OFEDIQ_PERIOD;
+  if (!(kind = read_difference(client, data + fixed, (uint32_t)bytes - fixed, data[0] & 1))) return OFEDIQ_NOT_UNDERSTOOD;
+  add_difference(client, kind);
+  return open_round(client, client->epoch, now, (uint32_t)clients, signal, 0);
+}
+#endif
+
+int ofediq_model(ofediq_client *client, const uint8_t *data, size_t bytes) {
+  if (!bytes) return OFEDIQ_NOTHING; /* the broker has none yet */
+  if (!client->known) return OFEDIQ_OTHER_TASK;
+#if OFEDIQ_DELTA
+  if (data[0] & 0x80) return on_difference(client, data, bytes);
+#endif
+  if (bytes < MODEL_HEAD || data[0] != 'O' || data[1] != 'M' || data[2] != OFEDIQ_PROTOCOL) return OFEDIQ_NOT_UNDERSTOOD;
+  int final = data[3] & 1;
+  uint64_t epoch = read_bytes(data + 4, 8), now = read_bytes(data + 12, 8);
+  uint32_t clients = (uint32_t)read_bytes(data + 20, 4);
+  const uint8_t *values = data + MODEL_HEAD + 4 * OFEDIQ_SCALARS;
+  float signal;
+  if (bytes != MODEL_HEAD + 4 * (OFEDIQ_SCALARS + OFEDIQ_DIM) || clients < 1) return OFEDIQ_NOT_UNDERSTOOD;
+  if (!read_signal(data + MODEL_HEAD, &signal)) return OFEDIQ_NOT_UNDERSTOOD;
+  for (uint32_t i = 0; i < OFEDIQ_DIM; i++)
+    if (!finite(read_float(values + 4 * i))) return OFEDIQ_NOT_UNDERSTOOD;
+  if (client->opened) {
+    if (epoch < client->epoch || (epoch == client->epoch && now < client->step)) return OFEDIQ_NOTHING;
+    if (now == client->step && !final) { /* asked again, maybe after a restart of the server */
+      client->epoch = epoch;
+      return again(client);
+    }
+  }
+  for (uint32_t i = 0; i < OFEDIQ_DIM; i++) client->model[i] = read_float(values + 4 * i);
+  return open_round(client, epoch, now, clients, signal, final);
 }
 
 int ofediq_hungry(const ofediq_client *client) {

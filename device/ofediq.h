@@ -1,12 +1,12 @@
 /* A client of ofediq for devices too small for Python: C99, no dependencies, no malloc, no flash writes.
  *
  * `ofediq export --device federation.toml` writes ofediq_config.h, which sizes everything. The network is yours:
- * subscribe to the topics below, hand over what arrives, publish what is returned, all with QoS 1.
+ * subscribe to the topics below, hand over what arrives, publish what is returned, with QoS 1.
  *
  *     <federation>/task, retained        -> ofediq_task       is this firmware made for it?
  *     <federation>/welcome/<name>        -> ofediq_welcome    the client's number
  *     <federation>/model, retained       \
- *     <federation>/delta                  > ofediq_model      a round opens
+ *     <federation>/d                      > ofediq_model      a round opens
  *     <federation>/whole/<name>          /
  *     a sample, labelled                 -> ofediq_learn      at the end of a window there may be something to say
  *
@@ -31,8 +31,10 @@
 
 #include "ofediq_config.h"
 
-#define OFEDIQ_HERE "{\"protocol\":4,\"online\":true}"
-#define OFEDIQ_GONE "{\"protocol\":4,\"online\":false}" /* the last will on <federation>/here/<name>, retained */
+#define OFEDIQ_AS_TEXT(number) #number
+#define OFEDIQ_SAYS(number, online) "{\"protocol\":" OFEDIQ_AS_TEXT(number) ",\"online\":" online "}"
+#define OFEDIQ_HERE OFEDIQ_SAYS(OFEDIQ_PROTOCOL, "true")
+#define OFEDIQ_GONE OFEDIQ_SAYS(OFEDIQ_PROTOCOL, "false") /* the last will on <federation>/here/<name>, retained */
 
 /* Bits of what a call returns; negative values are errors, after which everything is as before. */
 enum {

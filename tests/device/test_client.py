@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ofediq.codec import pack_frame
+from ofediq.codec import Encoded
 from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.messages import ModelMessage, write_json
 from ofediq.federation.protocol.task import ModelSpec
@@ -78,7 +78,7 @@ def test_differences_of_the_model_are_added_as_in_python(how: Any, tmp_path: Pat
         encoded, _ = how.encode(wanted, copy, tasks[0].seed, step, step)
         copy = how.decode(encoded, True, copy, copy.size, tasks[0].seed, step)
         down = opened.down._replace(model=np.zeros(0, np.float32))
-        rounds[index] = (replace(opened, down=down, difference=pack_frame(encoded, step)), samples)
+        rounds[index] = (replace(opened, down=down, difference=encoded), samples)
     records, said, learner = play(tasks, rounds, number=3)
     answers = run(compiled(tasks[0], tmp_path, *CHECKED), records)
     assert [answer.content for answer in answers] == said  # gradients at the same models
@@ -108,7 +108,7 @@ def test_what_comes_late_twice_or_not_at_all_is_answered_as_in_python(tmp_path: 
     def model(epoch: int, step: int, **more: Any) -> bytes:
         return ModelMessage(epoch, step, 4, Down(zeros, {}, {}), **more).encode(more.get("difference"))
 
-    missed = model(7, 9, difference=b"of a round that it never saw")
+    missed = model(7, 9, difference=Encoded(b"of a round that it never saw"))
     arrives = [
         ("task", task.encode()),
         ("welcome", write_json(number=1)),
@@ -118,7 +118,7 @@ def test_what_comes_late_twice_or_not_at_all_is_answered_as_in_python(tmp_path: 
         ("model", model(7, 1)),  # the server did not hear it
         ("model", model(6, 5)),  # of a server before
         ("model", model(8, 1)),  # a server that was restarted
-        ("delta", missed),
+        ("d", missed),
         ("sample", b""),  # judged, not learnt
         ("welcome", write_json(number=1, online=False)),
         ("model", model(8, 9)),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ofediq.codec import Encoded, pack_frame
+from ofediq.codec import Encoded
 from ofediq.federation.protocol.messages import ModelMessage, write_json
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.methods import delta, fedogd
@@ -43,7 +43,7 @@ def test_damaged_messages_are_refused_and_the_next_whole_model_helps(tmp_path: P
         records = [record("t", task.encode()), record("w", WELCOME)]
         for number in range(COUNT // 3):
             encoded, _ = how.encode(rng.normal(size=task.dim).astype(np.float32), model, 5, 1, 1)
-            sealed = pack_frame(Encoded(damaged(encoded.payload, rng), int(encoded.tail)), 1)
+            sealed = Encoded(damaged(encoded.payload, rng), int(encoded.tail))
             difference = ModelMessage(7, 2, 4, Down(model, {}, {})).encode(sealed)
             what = [sample, record("t", damaged(task.encode(), rng)), record("w", damaged(WELCOME, rng))]
             what += [

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from ofediq import methods
+from ofediq.codec import Encoded
+from ofediq.errors import WireError
 from ofediq.federation.protocol.learner import Learner
-from ofediq.federation.protocol.messages import Publish
+from ofediq.federation.protocol.messages import LostError, ModelMessage, Publish
+from ofediq.methods.client import Down
 from ofediq.streams import Stream
 from tests.federation.network import FEDERATION, Network
 from tests.federation.test_core import CLIENTS, STEPS, coordinator, expected, stream
@@ -18,7 +23,7 @@ METHOD = methods.with_broadcast(methods.fedogd(0.1), methods.delta(31, 1))
 
 
 class Counted(Network):
-    """Counts what the server says, and loses what one client is told on `delta` now and then."""
+    """Counts what the server says, and loses what one client is told on `d` now and then."""
 
     def __init__(self, *args: object, lossy: str = "", **more: object) -> None:
         super().__init__(*args, **more)  # type: ignore[arg-type]  # the same as above
@@ -32,7 +37,7 @@ class Counted(Network):
 
     def _deliver(self, item: tuple[str, Publish]) -> None:
         name, message = item
-        if name == self.lossy and message.topic.endswith("/delta") and self.random.random() < 0.3:
+        if name == self.lossy and message.topic.endswith("/d") and self.random.random() < 0.3:
             self.lost += 1
             return
         super()._deliver(item)
@@ -45,8 +50,8 @@ def test_the_fleet_gets_differences(stream: Stream) -> None:
     network = Counted(coordinator(METHOD), stream)
     network.start()
     network.run()
-    assert (network.count("delta"), network.count("whole")) == (STEPS - 1, 0)
-    sizes = [len(one.payload) for one in network.said if one.topic.endswith("/delta")]
+    assert (network.count("d"), network.count("whole")) == (STEPS - 1, 0)
+    sizes = [len(one.payload) for one in network.said if one.topic.endswith("/d")]
     assert max(sizes) < 650 * 4 / 3
     for learner in network.learners.values():
         assert learner.finished
@@ -65,8 +70,8 @@ def test_who_missed_a_difference_asks_for_the_whole_model(stream: Stream) -> Non
     assert network.count("model") <= 3  # none yet, the first, the final one
     np.testing.assert_array_equal(network.learners["c3"].params, network.learners["c0"].params)
     alone = sum(8 * len(one.payload) for one in network.said if "/whole/" in one.topic)
-    differences = sum(8 * len(one.payload) for one in network.said if one.topic.endswith("/delta"))
-    frames = 8 * (24 + 4 + 7) * network.count("delta")
+    differences = sum(8 * len(one.payload) for one in network.said if one.topic.endswith("/d"))
+    frames = 8 * 9 * network.count("d")
     counted = server.monitor.totals()["bits_downlink"]
     assert counted - alone == pytest.approx(differences - frames, rel=0.05)  # and the last one, sent whole
     lost = network.lost * stream.clients
@@ -95,3 +100,31 @@ def test_restarts_change_nothing(restarted: str, stream: Stream) -> None:
     assert network.count("whole") == (restarted == "client")
     assert server.monitor.totals()["updates"] == STEPS * CLIENTS
     np.testing.assert_allclose(server.params, expected(METHOD, stream).params, rtol=1e-5, atol=1e-6)
+
+
+def test_a_difference_from_something_else_is_lost_and_one_of_before_is_ignored() -> None:
+    down = Down(np.zeros(3, np.float32), {}, {"z": np.float32(2)})
+    said = ModelMessage(7, 70_000, 20, down).encode(Encoded(b"move", 5))
+    assert len(said) == 9 + 4 + 1 + 4
+    read = partial(ModelMessage.decode, dim=3, scalars=("z",))
+    found = read(said, near=(7, 69_999, 21))
+    assert (found.epoch, found.step, found.clients, found.difference) == (7, 70_000, 20, Encoded(b"move", 5))
+    assert float(found.down.scalars["z"]) == 2
+    others = [(8, 69_999, 20), (7, 69_999 + 2**16, 20), (7, 69_999, 20 + 2**16)]
+    for near in others:
+        with pytest.raises(LostError, match="something else"):
+            read(said, near=near)
+    for place in range(5, len(said)):
+        with pytest.raises(LostError):
+            read(said[:place] + bytes([said[place] ^ 1]) + said[place + 1 :], near=(7, 69_999, 20))
+    assert read(said, near=(7, 70_001, 20)).step == 70_000  # over: nothing of it is read
+    with pytest.raises(WireError, match="nothing to add it to"):
+        read(said)
+
+
+def test_receipts_follow_a_difference() -> None:
+    down = Down(np.zeros(3, np.float32), {"shift": np.ones(3, np.float32)}, {})
+    said = ModelMessage(7, 2, 20, down, counted=(3, 4)).encode(Encoded(b"move"))
+    found = ModelMessage.decode(said, 3, ("shift",), (), receipts=True, near=(7, 1, 20))
+    assert (found.counted, found.difference) == ((3, 4), Encoded(b"move"))
+    np.testing.assert_array_equal(found.down.vectors["shift"], np.ones(3))

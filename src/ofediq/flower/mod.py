@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
 
-from ofediq.codec import open_frame
+from ofediq.codec import Encoded
 from ofediq.errors import InputError, require
-from ofediq.federation.protocol.messages import ModelMessage
+from ofediq.federation.protocol.messages import LostError, ModelMessage
 from ofediq.federation.protocol.task import Task
 from ofediq.federation.protocol.window import OpenWindow
 from ofediq.flower.records import RECORD, RecordLayout, Vector
@@ -95,7 +95,11 @@ class _Node:
             return None
         method = self.task.method
         names = tuple(method.server.vectors), tuple(method.server.scalars)
-        opened = ModelMessage.decode(told["down"], self.task.dim, *names)
+        near = 1, self._kept["step"], 2**15  # the strategy's only epoch; fewer than 2^16 clients
+        try:
+            opened = ModelMessage.decode(told["down"], self.task.dim, *names, near=near)
+        except LostError:
+            return None
         if opened.step <= self._kept["step"]:  # another run of the same task
             self._arrays = {}
         model = self._model(opened, list(content.array_records.values()))
@@ -112,7 +116,7 @@ class _Node:
         before, copy = opened.step - 1, self._arrays.get("copy")
         if copy is None or self._kept["step"] != before:
             return None
-        encoded, _ = open_frame(opened.difference or b"", range(before, before + 1))
+        encoded = opened.difference or Encoded(b"")
         return self.task.method.broadcast.decode(encoded, True, copy, self.task.dim, self.task.seed, before)
 
     def memory(self, model: Vector, which: str) -> Any:

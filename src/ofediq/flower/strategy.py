@@ -107,10 +107,10 @@ class MethodStrategy(FedAvg):
         opening = ModelMessage(1, server_round, clients, self._state.down)
         kind, difference = self._broadcasts.opening(opening)
         whole = self._layout.record(np.asarray(self._state.down.model))
-        beside = opening.encode(b"")  # the model lies in Flower's own record
+        beside = opening.encode(apart=True)  # the model lies in Flower's own record
         messages, sizes = [], dict[int, int]()
         for node in sorted(asked, key=self._numbers.__getitem__):
-            follows = kind == "delta" and self._told.get(node) == server_round - 1
+            follows = kind == "d" and self._told.get(node) == server_round - 1
             told = {"number": self._numbers[node], "down": difference if follows else beside}
             told |= {} if node in self._told else {"task": self._task.encode()}
             told |= {"counted": True} if method.client.receipts and node in self._counted else {}

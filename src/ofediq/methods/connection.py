@@ -1,11 +1,13 @@
 """`Connection`: how many bytes a message costs on a client's socket, in both directions.
 
-A fleet pays for everything that crosses its connections. Beside a payload these are, live over MQTT 3.1.1 with
-acknowledged messages (QoS 1):
+A fleet pays for everything that crosses its connections. Beside a payload these are, live over MQTT 3.1.1:
 
-    up      a report (4 bytes) and the step (2), a frame (7), lengths of several (4), the topic, MQTT
-    down    a head (24), for a difference also its length (4) and frame (7), the topic, MQTT
-    both    four bytes of acknowledgement in the other direction
+    up            a report (4 bytes) and the step (2), a frame (7), lengths of several (4), the topic, MQTT
+    a model       a head (24), the topic, MQTT
+    a difference  a head (9), its length (4) where receipts follow, the topic, MQTT
+
+and for the first two a number in the packet (2) and an acknowledgement (4) in the other direction. Differences are
+not acknowledged (QoS 0): who missed one sees it by the next, and asks.
 
 The simulator counts with it, budgets of all bytes are planned with it, and a test holds it against what the kernel
 counted on the sockets of a live federation.
@@ -24,8 +26,8 @@ from ofediq.methods.composition import Method
 
 Curve = npt.NDArray[np.float64]
 
-REPORT, STEP, FRAME, LENGTH, HEAD, ACKNOWLEDGEMENT = 4, 2, 7, 4, 24, 4
-_KINDS = ("task", "model", "delta")  # topics that all clients listen to
+REPORT, STEP, FRAME, LENGTH, HEAD, SHORT_HEAD, ACKNOWLEDGEMENT = 4, 2, 7, 4, 24, 9, 4
+_KINDS = ("task", "model", "d")  # topics that all clients listen to
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,11 @@ class Connection:
         return self._published(len("/u/") + self.client, REPORT + STEP) + ACKNOWLEDGEMENT
 
     def broadcast_bytes(self, method: Method) -> int:
-        """Bytes that a broadcast costs one client beside the payload, acknowledged."""
-        extra = 0 if method.broadcast.exact else LENGTH + FRAME
-        return self._published(len("/model"), HEAD + extra) + ACKNOWLEDGEMENT
+        """Bytes that a broadcast costs one client beside the payload."""
+        if method.broadcast.exact:
+            return self._published(len("/model"), HEAD) + ACKNOWLEDGEMENT
+        head = SHORT_HEAD + LENGTH * method.client.receipts
+        return self._published(len("/d"), head, acknowledged=False)
 
     def joining_bytes(self, task: int, first: int) -> int:
         """Bytes of connecting, subscribing, greeting and leaving again, once per client.
@@ -70,7 +74,7 @@ class Connection:
             first: bytes of the message with the first model.
         """
         name, here = self.federation + 1 + self.client, len("/here/") + self.client
-        online, offline = len('{"protocol":3,"online":true}'), len('{"protocol":3,"online":false}')
+        online, offline = len('{"protocol":5,"online":true}'), len('{"protocol":5,"online":false}')
         will = 2 + self.federation + here + 2 + offline
         connect = _with_head(10 + 2 + name + will) + 4
         topics = [1 + len(kind) for kind in _KINDS]
@@ -78,7 +82,7 @@ class Connection:
         subscribe = sum(2 + 2 + 2 + self.federation + topic + 1 + 5 for topic in topics)
         greeting = self._published(here, online) + self._published(here, offline)
         welcome = self._published(
-            len("/welcome/") + self.client, len('{"protocol":3,"number":}') + self.client - 1
+            len("/welcome/") + self.client, len('{"protocol":5,"number":}') + self.client - 1
         )
         told = self._published(len("/task"), task) + self._published(len("/model"), first)
         return connect + subscribe + greeting + welcome + told + 5 * ACKNOWLEDGEMENT + 2
@@ -110,9 +114,9 @@ class Connection:
         total: Curve = up + ends * clients * down
         return total
 
-    def _published(self, topic: int, payload: int) -> int:
-        """A PUBLISH with so many letters of topic after the federation's name."""
-        return _with_head(2 + self.federation + topic + 2 + payload)
+    def _published(self, topic: int, payload: int, acknowledged: bool = True) -> int:
+        """A PUBLISH with so many letters of topic after the federation's name; acknowledged ones are numbered."""
+        return _with_head(2 + self.federation + topic + 2 * acknowledged + payload)
 
 
 def fedogd_bytes(dim: int, connection: Connection = Connection()) -> float:  # noqa: B008  # an immutable value

@@ -41,7 +41,7 @@ class Link(Protocol):
     """An open connection."""
 
     async def publish(self, message: Publish) -> None:
-        """Send, and wait until the broker has it. Raises `LinkDown`."""
+        """Send, and wait until the broker has it, if it is acknowledged. Raises `LinkDown`."""
 
     async def receive(self, timeout: float | None = None) -> tuple[str, bytes] | None:
         """The next message (topic, payload), or None after `timeout` seconds. Raises `LinkDown`."""
@@ -65,7 +65,11 @@ class MqttLink:
         error = extra("aiomqtt", "federation").MqttError
         try:
             await self._client.publish(
-                message.topic, message.payload, qos=1, retain=message.retain, timeout=30
+                message.topic,
+                message.payload,
+                qos=int(message.acknowledged),
+                retain=message.retain,
+                timeout=30,
             )
         except (error, OSError) as cause:
             raise LinkDown(str(cause)) from None

@@ -1,15 +1,15 @@
 """How the server's model reaches the clients: whole, or as a difference from what they have.
 
 Whole models are retained on `model`: that of a server's first round, those of a refresh, the final one. All others
-are differences on `delta`, which nobody keeps. A client that comes late or missed one greets (again) and gets the
-whole model on a topic of its own, so that the fleet does not pay for it.
+are differences on `d`, which nobody keeps or acknowledges. A client that comes late or missed one greets (again) and
+gets the whole model on a topic of its own, so that the fleet does not pay for it.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ofediq.codec import pack_frame
+from ofediq.codec import Encoded
 from ofediq.federation.protocol.messages import ModelMessage
 from ofediq.methods import Method
 from ofediq.methods.round import RoundState
@@ -29,7 +29,7 @@ class Broadcasting:
     def __init__(self, method: Method, seed: int) -> None:
         self.method, self.seed = method, seed
         self.retained: int | None = None
-        self._difference: bytes | None = (
+        self._difference: Encoded | None = (
             None  # of the last closed round; None if clients need the whole model
         )
 
@@ -42,7 +42,7 @@ class Broadcasting:
         number = int(self.method.number_to(step))
         encoded, adds = broadcast.encode(params, copy, self.seed, step, number)
         if adds:
-            self._difference = pack_frame(encoded, step)
+            self._difference = encoded
         model = broadcast.decode(encoded, adds, copy, params.size, self.seed, step)
         return after._replace(down=after.down._replace(model=model))
 
@@ -50,7 +50,7 @@ class Broadcasting:
         """Topic and payload that open a round for everyone."""
         if self._difference is None or message.final:
             return self.whole(message)
-        return "delta", message.encode(self._difference)
+        return "d", message.encode(self._difference)
 
     def whole(self, message: ModelMessage) -> tuple[str, bytes]:
         """The same for clients that have nothing to add a difference to."""

@@ -111,7 +111,7 @@ class Canary:
             elif kind == "task":
                 numbers = self.coordinator.members.numbers
                 said += [self._welcome(one, write_json(number=numbers[one])) for one in self._present]
-            elif kind in ("model", "delta"):
+            elif kind in ("model", "d"):
                 topics = [f"{self.coordinator.federation}/whole/{one}" for one in self._present]
                 said += [Publish(topic, action.payload) for topic in topics if action.payload]
             else:

@@ -391,4 +391,5 @@ class Coordinator:
         return [self._publish(*self.keeper.broadcasts.opening(self._message()))]
 
     def _publish(self, kind: str, payload: bytes) -> Publish:
-        return Publish(f"{self.federation}/{kind}", payload, retain=kind in ("task", "model"))
+        kept = kind in ("task", "model")
+        return Publish(f"{self.federation}/{kind}", payload, retain=kept, acknowledged=kind != "d")

@@ -21,9 +21,11 @@ from ofediq.federation.protocol.inputs import Inputs
 from ofediq.federation.protocol.limits import Limits
 from ofediq.federation.protocol.memory import Memory, MemoryFile, Recall
 from ofediq.federation.protocol.messages import (
+    LostError,
     ModelMessage,
     Publish,
     UpdateMessage,
+    is_difference,
     read_body,
     read_json,
     write_json,
@@ -90,7 +92,7 @@ class Learner:
     def subscriptions(self) -> tuple[str, ...]:
         """The topics that a client listens to."""
         own = (f"{kind}/{self.name}" for kind in ("welcome", "whole", "shares"))
-        kinds = ("task", "model", "delta", "cohort", *own)
+        kinds = ("task", "model", "d", "cohort", *own)
         return tuple(f"{self.federation}/{kind}" for kind in kinds)
 
     @property
@@ -149,10 +151,10 @@ class Learner:
         if kind in ("cohort", "shares") and self._open is not None and self._open.secure is not None:
             said, body = self._open.secure.receive(kind, payload)
             return said + self._masked(self._open, body)
-        if kind in ("model", "delta") and self._apart:
+        if kind in ("model", "d") and self._apart:
             self._common["model"] = payload
             return []
-        if kind in ("model", "delta", "whole") and payload:  # an empty one says that there is none yet
+        if kind in ("model", "d", "whole") and payload:  # an empty one says that there is none yet
             self._waiting = payload
             return self._on_waiting()
         return []
@@ -269,14 +271,12 @@ class Learner:
         if self._waiting is None or self.task is None or self.model is None or self.number is None:
             return []
         payload, self._waiting = self._waiting, None
-        method = self.task.method
-        opened = ModelMessage.decode(
-            payload,
-            self.task.dim,
-            tuple(method.server.vectors),
-            tuple(method.server.scalars),
-            method.client.receipts,
-        )
+        if self._open is None and is_difference(payload):
+            return self._greet_again()
+        try:
+            opened = self._read(payload, self.task)
+        except LostError:
+            return self._greet_again()
         self.limits.check("model", clients=opened.clients)
         one = self._open
         if one is not None:
@@ -310,6 +310,13 @@ class Learner:
         one.taken = one.length
         one.said = memory.said or None
         return [] if one.said is None else [self._topic(one.said)]
+
+    def _read(self, payload: bytes, task: Task) -> ModelMessage:
+        """A broadcast; a difference is read against the open round."""
+        rule, one = task.method.server, self._open
+        names = tuple(rule.vectors), tuple(rule.scalars)
+        near = None if one is None else (one.opened.epoch, one.opened.step, one.opened.clients)
+        return ModelMessage.decode(payload, task.dim, *names, task.method.client.receipts, near)
 
     def _masked(self, one: OpenWindow, body: bytes) -> list[Publish]:
         """The update under its masks, if it can be sent now."""

@@ -4,7 +4,7 @@ Topics, below the federation's name:
 
     task             server, retained   JSON: model, method, seed. What a client must know before it starts.
     model            server, retained   the common model of the open round.
-    delta            server             instead: how it differs from that of the round before.
+    d                server             instead: how it differs from that of the round before. Not acknowledged.
     whole/<name>     server             the common model, for a client that lacks what a difference is added to.
     welcome/<name>   server             JSON: the client's number.
     here/<name>      client, retained   JSON: connected or not; the broker's last will says "not".
@@ -16,8 +16,9 @@ from __future__ import annotations
 import json
 import math
 import struct
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,26 +28,46 @@ from ofediq.errors import InputError, WireError
 from ofediq.federation.protocol.reports import REPORT_BYTES, Report
 from ofediq.methods.client import Down
 
-PROTOCOL = 4
+PROTOCOL = 5
 """Version of everything in this module; both sides refuse another one."""
 
 _MAGIC = b"OM"
 _MODEL = struct.Struct("<2sBBQQI")
+_SHORT = struct.Struct("<BHHI")  # a difference: flags, low bits of step and clients, checksum
+_KNOWN = struct.Struct("<QQIB")  # what its checksum covers beside the rest: epoch, step, clients, flags
 _STEP = struct.Struct("<H")
 _LENGTH = struct.Struct("<I")
-_DIFFERENCE = 2  # among the flags of a model
+_FINAL, _APART = 1, 2  # flags of a model: learning is over; it is not in this message
+_DIFFERENCE, _TAIL = 0x80, 1  # flags of a difference; no whole model begins with such a byte
+_LOW = 2**16
 _REPORTED, _STEPS = 2**15, 2**15  # a flag beside the step's low bits
 
 MAX_JSON = 65536
 
+Near = tuple[int, int, int]
+"""Epoch, step and clients of the round that a receiver has open."""
+
+
+class LostError(WireError):
+    """A difference from a model that the receiver does not have, or a damaged one: it has to ask for the whole."""
+
 
 @dataclass(frozen=True)
 class Publish:
-    """A message to be sent: the protocol's cores return these, a link carries them out."""
+    """A message to be sent: the protocol's cores return these, a link carries them out.
+
+    Attributes:
+        topic: with the federation's name.
+        payload: its bytes.
+        retain: whether the broker keeps it for those who come later.
+        acknowledged: whether the broker and each receiver confirm it (QoS 1), six bytes each; who misses one that
+            they do not confirm must be able to tell.
+    """
 
     topic: str
     payload: bytes
     retain: bool = False
+    acknowledged: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +83,7 @@ class ModelMessage:
         counted: numbers of the clients whose updates counted in the round before, ascending; None for methods whose
             clients need no such receipt.
         difference: instead of the model, which is empty then: what a `Broadcast` adds to that of the round before.
+            Of a round that is over by then nothing is read.
     """
 
     epoch: int
@@ -70,27 +92,37 @@ class ModelMessage:
     down: Down
     final: bool = False
     counted: tuple[int, ...] | None = None
-    difference: bytes | None = None
+    difference: Encoded | None = None
 
-    def encode(self, difference: bytes | None = None) -> bytes:
+    def encode(self, difference: Encoded | None = None, *, apart: bool = False) -> bytes:
         """24 bytes, the numbers beside the model in the order of their names, the model and other vectors, receipts.
 
-        With a `difference` its length and itself stand in place of the model, after everything else of fixed length.
+        With a `difference` the head has 9 bytes: whoever has something to add it to knows the rest, and the checksum
+        covers that as well. It stands in place of the model, at the end; before receipts with its length. A model
+        that lies `apart` is left out.
 
         >>> one = ModelMessage(7, 3, 20, Down(np.array([0.5, -1.0], np.float32), {}, {"z": np.float32(2)}))
         >>> len(one.encode()), ModelMessage.decode(one.encode(), 2, (), ("z",)).step
         (36, 3)
+        >>> short = one.encode(Encoded(b"move"))
+        >>> len(short), ModelMessage.decode(short, 2, (), ("z",), near=(7, 2, 19)).clients
+        (17, 20)
         """
-        flags = self.final | (0 if difference is None else _DIFFERENCE)
-        head = _MODEL.pack(_MAGIC, PROTOCOL, flags, self.epoch, self.step, self.clients)
         numbers = [self.down.scalars[name] for name in sorted(self.down.scalars)]
         vectors = [self.down.vectors[name] for name in sorted(self.down.vectors)]
         parts = [np.asarray(numbers, "<f4")]
-        parts += [np.asarray(self.down.model, "<f4")] if difference is None else []
-        parts += [np.asarray(vector, "<f4") for vector in vectors]
-        more = b"" if difference is None else _LENGTH.pack(len(difference)) + difference
+        parts += [np.asarray(self.down.model, "<f4")] if difference is None and not apart else []
+        body = b"".join(part.tobytes() for part in [*parts, *(np.asarray(one, "<f4") for one in vectors)])
         receipts = b"" if self.counted is None else write_receipts(self.counted, self.clients)
-        return head + b"".join(part.tobytes() for part in parts) + more + receipts
+        if difference is None:
+            flags = self.final * _FINAL | apart * _APART
+            return _MODEL.pack(_MAGIC, PROTOCOL, flags, self.epoch, self.step, self.clients) + body + receipts
+        flags = _DIFFERENCE | (_TAIL if difference.tail else 0)
+        body += bytes([difference.tail]) if difference.tail else b""
+        body += b"" if self.counted is None else _LENGTH.pack(len(difference.payload))
+        body += difference.payload + receipts
+        checksum = self._checksum(flags, body)
+        return _SHORT.pack(flags, self.step % _LOW, self.clients % _LOW, checksum) + body
 
     @classmethod
     def decode(
@@ -100,8 +132,49 @@ class ModelMessage:
         vectors: tuple[str, ...] = (),
         scalars: tuple[str, ...] = (),
         receipts: bool = False,
+        near: Near | None = None,
     ) -> ModelMessage:
-        """The message in `data`, which holds vectors and numbers of these names, maybe receipts; or `WireError`."""
+        """The message in `data`, which holds vectors and numbers of these names, maybe receipts; or `WireError`.
+
+        A difference is understood by those who know epoch, step and clients of the round before: `near`.
+        """
+        one = cls._headed(data, near)
+        short = one.difference is not None
+        if short and near is not None and one.step <= near[1]:
+            return one
+        here = not short and not data[3] & _APART
+        start, count = (_SHORT.size if short else _MODEL.size), len(scalars) + dim * (here + len(vectors))
+        end, difference = start + 4 * count, None
+        if short:
+            difference, end = _read_difference(data, end, receipts)
+        if len(data) < end or (len(data) > end and not receipts):
+            raise WireError(f"model: {len(data) - start} bytes where {end - start} belong")
+        values = np.frombuffer(data, "<f4", count, start).astype(np.float32)
+        if one.clients < 1 or np.isnan(values).any() or not np.isfinite(values[len(scalars) :]).all():
+            raise WireError("model: number of clients or a value out of range")
+        numbers = dict(zip(sorted(scalars), values, strict=False))
+        rows = values[len(scalars) :].reshape(-1, dim)
+        model = rows[0] if here else np.zeros(0, np.float32)
+        down = Down(model, dict(zip(sorted(vectors), rows[int(here) :], strict=True)), numbers)
+        counted = read_receipts(data[end:], one.clients) if receipts else None
+        return replace(one, down=down, counted=counted, difference=difference)
+
+    @classmethod
+    def _headed(cls, data: bytes, near: Near | None) -> ModelMessage:
+        """What the head says; `difference` is not None if it is that of one."""
+        empty = Down(np.zeros(0, np.float32), {}, {})
+        if is_difference(data):
+            if near is None or len(data) < _SHORT.size:
+                raise WireError("model: a difference, and nothing to add it to")
+            flags, step, clients, checksum = _SHORT.unpack_from(data)
+            epoch = near[0]
+            step, clients = _nearest(step, near[1], _LOW), _nearest(clients, near[2], _LOW)
+            if flags & ~(_DIFFERENCE | _TAIL) or step < 0 or clients < 0:
+                raise WireError("model: a difference of no round that there was")
+            one = cls(epoch, step, clients, empty, difference=Encoded(b""))
+            if step > near[1] and checksum != one._checksum(flags, data[_SHORT.size :]):
+                raise LostError("model: a difference from something else, or damaged")
+            return one
         if len(data) < _MODEL.size:
             raise WireError(f"model: {len(data)} bytes are less than the header's {_MODEL.size}")
         magic, version, flags, epoch, step, clients = _MODEL.unpack_from(data)
@@ -109,24 +182,35 @@ class ModelMessage:
             raise WireError("model: it does not start with the magic bytes")
         if version != PROTOCOL:
             raise WireError(f"model: protocol {version}, this client speaks {PROTOCOL}")
-        whole = not flags & _DIFFERENCE
-        count = len(scalars) + dim * (whole + len(vectors))
-        end, difference = _MODEL.size + 4 * count, None
-        if not whole and len(data) >= end + _LENGTH.size:
-            (size,) = _LENGTH.unpack_from(data, end)
-            difference = data[end + _LENGTH.size : end + _LENGTH.size + size]
-            end += _LENGTH.size + size
-        if len(data) < end or (len(data) > end and not receipts) or whole != (difference is None):
-            raise WireError(f"model: {len(data) - _MODEL.size} bytes where {end - _MODEL.size} belong")
-        values = np.frombuffer(data, "<f4", count, _MODEL.size).astype(np.float32)
-        if clients < 1 or np.isnan(values).any() or not np.isfinite(values[len(scalars) :]).all():
-            raise WireError("model: number of clients or a value out of range")
-        numbers = dict(zip(sorted(scalars), values, strict=False))
-        rows = values[len(scalars) :].reshape(-1, dim)
-        model = rows[0] if whole else np.zeros(0, np.float32)
-        down = Down(model, dict(zip(sorted(vectors), rows[int(whole) :], strict=True)), numbers)
-        counted = read_receipts(data[end:], clients) if receipts else None
-        return cls(epoch, step, clients, down, bool(flags & 1), counted, difference)
+        return cls(epoch, step, clients, empty, bool(flags & _FINAL))
+
+    def _checksum(self, flags: int, body: bytes) -> int:
+        """CRC-32 of a difference, and of what its head leaves out."""
+        return zlib.crc32(body, zlib.crc32(_KNOWN.pack(self.epoch, self.step, self.clients, flags)))
+
+
+def _read_difference(data: bytes, start: int, receipts: bool) -> tuple[Encoded, int]:
+    """The difference that starts at `start`, and where it ends."""
+    tail = data[start : start + 1] if data[0] & _TAIL else b""
+    if data[0] & _TAIL and tail in (b"", b"\0"):
+        raise WireError("model: the tail of a difference is missing")
+    start, end = start + len(tail), len(data)
+    if receipts:
+        if end < start + _LENGTH.size:
+            raise WireError("model: the length of a difference is missing")
+        (size,) = _LENGTH.unpack_from(data, start)
+        start, end = start + _LENGTH.size, start + _LENGTH.size + size
+    return Encoded(data[start:end], tail[0] if tail else 0), max(start, end)
+
+
+def _nearest(low: int, near: int, span: int) -> int:
+    """The number nearest to `near` that has these low bits."""
+    return near + (low - near + span // 2) % span - span // 2
+
+
+def is_difference(data: bytes) -> bool:
+    """Whether a broadcast holds a difference, from its first byte."""
+    return bool(data[:1]) and bool(data[0] & _DIFFERENCE)
 
 
 def write_receipts(counted: Sequence[int], clients: int) -> bytes:
@@ -201,8 +285,7 @@ class UpdateMessage:
             if len(rest) < REPORT_BYTES:
                 raise WireError(f"update: {len(rest)} bytes of a report are less than {REPORT_BYTES}")
             report, rest = Report.decode(rest), rest[REPORT_BYTES:]
-        step = near + (low - near + _STEPS // 2) % _STEPS - _STEPS // 2
-        return cls(report, step, rest)
+        return cls(report, _nearest(low, near, _STEPS), rest)
 
 
 def write_body(messages: Mapping[str, Encoded], step: int) -> bytes:

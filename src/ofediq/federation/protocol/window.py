@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.codec import Additive, open_frame
+from ofediq.codec import Additive, Encoded
 from ofediq.federation.protocol.messages import ModelMessage, Publish, write_body
 from ofediq.federation.protocol.secured import SecureMember
 from ofediq.federation.protocol.task import Task
@@ -106,8 +106,8 @@ class OpenWindow:
     def moved(self, opened: ModelMessage) -> npt.NDArray[np.float32]:
         """The model of this round, moved by the difference in `opened`."""
         task, step = self.task, self.opened.step
-        encoded, _ = open_frame(opened.difference or b"", range(step, step + 1))
         copy = np.asarray(self.opened.down.model)
+        encoded = opened.difference or Encoded(b"")
         return task.method.broadcast.decode(encoded, True, copy, task.dim, task.seed, step)
 
     def learn(

@@ -3,8 +3,8 @@
 Nobody connects without a certificate of the federation's authority. Its common name is the user name, and decides:
 
                      reads                          writes
-    client NAME      task, model, delta, welcome/NAME, whole/NAME      u/NAME, here/NAME
-    server           u/+, here/+, leader                               task, model, delta, welcome/+, whole/+, leader
+    client NAME      task, model, d, welcome/NAME, whole/NAME      u/NAME, here/NAME
+    server           u/+, here/+, leader                               task, model, d, welcome/+, whole/+, leader
 
 and for secure aggregation
 
@@ -34,7 +34,7 @@ _CLIENT = (
     ("read", "task"),
     ("read", "model"),
     ("read", "welcome/{name}"),
-    ("read", "delta"),
+    ("read", "d"),
     ("read", "whole/{name}"),
     ("read", "cohort"),
     ("read", "shares/{name}"),
@@ -52,7 +52,7 @@ _SERVER = (
     ("write", "task"),
     ("write", "model"),
     ("write", "welcome/+"),
-    ("write", "delta"),
+    ("write", "d"),
     ("write", "whole/+"),
     ("write", "cohort"),
     ("write", "shares/+"),
@@ -112,7 +112,7 @@ class BrokerSettings:
         topic write greenhouse/task
         topic write greenhouse/model
         topic write greenhouse/welcome/+
-        topic write greenhouse/delta
+        topic write greenhouse/d
         topic write greenhouse/whole/+
         topic write greenhouse/cohort
         topic write greenhouse/shares/+
@@ -121,7 +121,7 @@ class BrokerSettings:
         pattern read greenhouse/task
         pattern read greenhouse/model
         pattern read greenhouse/welcome/%u
-        pattern read greenhouse/delta
+        pattern read greenhouse/d
         pattern read greenhouse/whole/%u
         pattern read greenhouse/cohort
         pattern read greenhouse/shares/%u
