@@ -35,6 +35,8 @@ SPEC = ModelSpec("softmax", (784,), "classification", classes=10)
 ROUNDS = 60
 CLIENTS = (10, 50, 200)
 WORKERS = 2
+KEEPALIVE = 600  # seconds: thousands in one process may keep the broker waiting
+AT_ONCE = 20  # clients of a process that connect at the same time
 METHODS = {"FedOGD": 1.0, "OFedIQ, p = 0.1": 0.1}
 
 
@@ -72,7 +74,7 @@ async def broker() -> AsyncIterator[tuple[str, Broker]]:
         process = subprocess.Popen([binary, "-c", str(config)], stderr=subprocess.DEVNULL)
         try:
             await asyncio.sleep(0.5)
-            yield "mosquitto", Broker(f"mqtt://127.0.0.1:{port}", insecure=True)
+            yield "mosquitto", Broker(f"mqtt://127.0.0.1:{port}", insecure=True, keepalive=KEEPALIVE)
         finally:
             process.terminate()
             process.wait()
@@ -87,7 +89,14 @@ def start_workers(mode: str, address: str, clients: int, size: int = 0, senders:
     """Two processes with half of the clients each."""
     everyone = names(clients)
     jobs = [
-        {"mode": mode, "address": address, "names": everyone[w::WORKERS], "size": size, "senders": senders}
+        {
+            "mode": mode,
+            "address": address,
+            "clients": clients,
+            "names": everyone[w::WORKERS] if mode != "crowd" else everyone[w : w + 1],
+            "size": size,
+            "senders": senders,
+        }
         for w in range(WORKERS)
     ]
     command = [sys.executable, "-m", "benchmarks.federation"]
@@ -142,18 +151,43 @@ async def bare(clients: int, senders: int, size: int, where: Broker) -> float:
 
 async def work(job: dict[str, Any]) -> None:
     """The clients of one worker process."""
-    where = Broker(job["address"], insecure=True)
+    where = Broker(job["address"], insecure=True, keepalive=KEEPALIVE)
     if job["mode"] == "echo":
         await asyncio.gather(*(echo(name, job, where) for name in job["names"]))
         print(json.dumps({"received": 0, "sent": 0}))
+        return
+    if job["mode"] == "crowd":
+        await follow(job, where)
         return
     noise, sessions = Noise(), []
     for name in job["names"]:
         learner = Learner("f", name)
         sessions.append(Session(learner, where, Feeder(learner, noise), patience=300.0))
-    await asyncio.gather(*(session.run() for session in sessions))
+    await run_all(sessions)
     traffic = [session.traffic() for session in sessions]
     print(json.dumps({"received": sum(one[0] for one in traffic), "sent": sum(one[1] for one in traffic)}))
+
+
+async def follow(job: dict[str, Any], where: Broker) -> None:
+    """Clients that learn nothing, in a federation of `benchmarks.fleet`."""
+    from benchmarks.crowd import Voices, crowd
+    from benchmarks.fleet import server
+
+    one = server("ofediq", "softmax", job["clients"])
+    voices = Voices(one.method, one.task.seed, one.task.dim, job["clients"])
+    own = range(int(job["names"][0][1:]), job["clients"], WORKERS)
+    await crowd(where.host, where.port, "f", own, voices)
+    print(json.dumps({"received": 0, "sent": 0}))
+
+
+async def run_all(sessions: list[Session]) -> None:
+    """Run clients, of which only some connect at a time: thousands at once in one process would time out."""
+    tasks = []
+    for place, session in enumerate(sessions):
+        while place >= AT_ONCE and not sessions[place - AT_ONCE].connected:
+            await asyncio.sleep(0.01)
+        tasks.append(asyncio.create_task(session.run()))
+    await asyncio.gather(*tasks)
 
 
 async def echo(name: str, job: dict[str, Any], where: Broker) -> None:

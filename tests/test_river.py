@@ -56,3 +56,9 @@ def test_members_by_a_feature_and_a_detector_of_drift() -> None:
 def test_bad_input_is_named(options: dict[str, object], sample: dict[str, float], argument: str) -> None:
     with pytest.raises(InputError, match=argument):
         FederatedRegressor(**options).learn_one(sample, 1.0)  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize("y", ["warm", None])
+def test_a_target_that_is_no_number_is_said(y: Any) -> None:
+    with pytest.raises(InputError, match="`y` must be a number, got"):
+        FederatedRegressor().learn_one({"a": 1.0}, y)

@@ -130,7 +130,11 @@ class FederatedRegressor(_Federated, base.Regressor):
 
     def learn_one(self, x: dict[Any, Any], y: float) -> None:
         """Learn from one sample."""
-        self._learn(x, float(y), None)
+        try:
+            target = float(y)
+        except (TypeError, ValueError):
+            raise InputError(f"`y` must be a number, got {y!r}") from None
+        self._learn(x, target, None)
 
     def predict_one(self, x: dict[Any, Any]) -> float:
         """The prediction of the sample's client; 0 before anything is known."""

@@ -95,7 +95,9 @@ class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]  #
         check_classification_targets(y)
         self.classes_, places = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(f"`y` must have at least 2 classes, got one class: {self.classes_[0]!r}")
+            raise ValueError(
+                f"`y` must have at least 2 classes, got one class: {self.classes_.tolist()[0]!r}"
+            )
         self._begin(len(self.classes_))
         for _ in range(self.passes):
             self._take(X, places.tolist())
@@ -113,7 +115,9 @@ class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]  #
             self._begin(max(2, len(self.classes_)))
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
-            raise ValueError(f"`y` must hold labels of `classes` {list(self.classes_)}, got {unknown[0]!r}")
+            raise ValueError(
+                f"`y` must hold labels of `classes` {self.classes_.tolist()}, got {unknown.tolist()[0]!r}"
+            )
         self._take(X, np.searchsorted(self.classes_, y).tolist())
         return self
 

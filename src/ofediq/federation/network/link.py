@@ -77,9 +77,13 @@ class MqttLink:
     async def receive(self, timeout: float | None = None) -> tuple[str, bytes] | None:
         """The next message, or None after `timeout` seconds."""
         try:
-            item = await asyncio.wait_for(self._inbox.get(), timeout)
-        except TimeoutError:
-            return None
+            # Whatever has come is taken at once: a timer for each message would cost as much as reading it.
+            item = self._inbox.get_nowait()
+        except asyncio.QueueEmpty:
+            try:
+                item = await asyncio.wait_for(self._inbox.get(), timeout)
+            except TimeoutError:
+                return None
         if item is None:
             raise LinkDown("the broker closed the connection")
         self._pending[item[0]] -= 1
@@ -136,6 +140,7 @@ async def connect(
         socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
         **broker.login,
     )
+    client.pending_calls_threshold = PENDING_IN_ALL  # it warns of ten: a server greets thousands
     try:
         await client.__aenter__()
     except aiomqtt.MqttError as error:
@@ -147,8 +152,8 @@ async def connect(
         raise LinkDown(str(error)) from None
     link = MqttLink(client)
     try:
-        for topic in subscriptions:
-            await client.subscribe(topic, qos=1)
+        # In one message: a fleet that comes back after its broker would else say thousands more.
+        await client.subscribe([(topic, 1) for topic in subscriptions])
         yield link
     except aiomqtt.MqttError as error:
         raise LinkDown(str(error)) from None

@@ -70,6 +70,11 @@ class Session:
         """Say goodbye and end."""
         self._stop.set()
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is a connection now."""
+        return self._link is not None
+
     def traffic(self) -> tuple[int, int]:
         """Bytes received and sent on all sockets so far."""
         received, sent = (0, 0) if self._link is None else self._link.traffic()
