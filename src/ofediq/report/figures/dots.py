@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 from ofediq.errors import InputError, extra, require_choice
@@ -18,7 +19,7 @@ Dot = tuple[float, float, str]
 """Value, standard deviation, kind."""
 
 _PANEL = 6.9  # inches, names and axes
-_FAR = 3.0  # times the smallest error: what is further off gets an arrow
+_FAR = 3.0  # times the median error: what is further off gets an arrow
 _KINDS = {
     "common": ("#0072b2", "o", "common model"),
     "personal": ("#d55e00", "D", "personal"),
@@ -56,11 +57,11 @@ def draw_dots(
         left = (_PANEL * number + 2.4) / width
         axes = figure.add_axes((left, 0.72 / height, 4.2 / width, (height - 1.75) / height))
         style_axes(axes, f"{name} stream", METRICS[metric])
-        edge = _FAR * min(value for value, _, _ in rows.values()) if metric != "accuracy" else 1.0
+        edge = _edge([value for value, _, _ in rows.values()], metric)
         for place, (value, deviation, kind) in enumerate(rows.values()):
             colour, marker, _ = _KINDS[kind]
-            if value > edge:  # too far off to be drawn in scale
-                axes.plot(edge, place, ">", color=colour, markersize=6)
+            if _error(value, metric) > _error(edge, metric):  # too far off to be drawn in scale
+                axes.plot(edge, place, "<" if metric == "accuracy" else ">", color=colour, markersize=6)
             else:
                 axes.errorbar(
                     value, place, xerr=deviation, fmt=marker, color=colour, markersize=5.5, capsize=2
@@ -93,6 +94,20 @@ def draw_dots(
             figure.text(across / width, 1 - 0.45 / height, meaning, size=NOTE_SIZE, color=colour, va="top")
             across += 0.085 * len(meaning) + 0.3
     return save(figure, path)
+
+
+def _error(value: float, metric: str) -> float:
+    return 1 - value if metric == "accuracy" else value
+
+
+def _edge(values: Sequence[float], metric: str) -> float:
+    """The worst value that is drawn in scale.
+
+    >>> _edge([0.9, 0.8, 0.1], "accuracy"), _edge([1.0, 2.0, 50.0], "mse")
+    (0.4, 6.0)
+    """
+    far = _FAR * median(_error(value, metric) for value in values)
+    return round(1 - far, 9) if metric == "accuracy" else far
 
 
 def _together(marks: Mapping[str, float], apart: float) -> list[tuple[str, float]]:
