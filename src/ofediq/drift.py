@@ -33,6 +33,11 @@ class _Bucket:
     total: float
     squares: float  # sum of squared distances from its own mean
 
+    @property
+    def level(self) -> tuple[float, float]:
+        """Mean and deviation."""
+        return self.total / self.number, math.sqrt(self.squares / self.number)
+
     def __add__(self, other: _Bucket) -> _Bucket:
         number = self.number + other.number
         off = self.total / self.number - other.total / other.number
@@ -55,6 +60,7 @@ class DriftTest:
 
     doubt: float = 1e-4
     _sizes: list[list[_Bucket]] = field(default_factory=list, repr=False)  # newest first, by size
+    _whole: _Bucket | None = field(default=None, repr=False)  # all of the window
     _seen: int = field(default=0, repr=False)
     _last: float = field(default=math.nan, repr=False)
     _step: float = field(default=0.0, repr=False)  # d
@@ -69,22 +75,18 @@ class DriftTest:
         if not math.isfinite(loss):
             return False
         self._seen += 1
-        if self._seen > _LEAST:
-            mean, deviation = self._level()
+        if self._seen > _LEAST and self._whole is not None:
+            mean, deviation = self._whole.level
             loss = min(loss, mean + _TAIL * deviation) if deviation > 0 else loss
             rate, step = max(1 / (self._seen - _LEAST), 1 / _MEMORY), loss - self._last
             self._spread += rate * (step * step - self._spread)
             self._turn += rate * (step * self._step - self._turn)
             self._step = step
         self._last = loss
-        self._insert(_Bucket(1.0, loss, 0.0))
+        newest = _Bucket(1.0, loss, 0.0)
+        self._whole = newest if self._whole is None else self._whole + newest
+        self._insert(newest)
         return self._seen % _EVERY == 0 and self._cut()
-
-    def _level(self) -> tuple[float, float]:
-        """Mean and deviation of the window."""
-        buckets = [bucket for row in self._sizes for bucket in row]
-        whole = sum(buckets[1:], buckets[0])
-        return whole.total / whole.number, math.sqrt(whole.squares / whole.number)
 
     def _insert(self, bucket: _Bucket) -> None:
         for size in range(len(self._sizes) + 1):
@@ -104,9 +106,9 @@ class DriftTest:
             if place is None:
                 return False
             if rose:  # what was cut at the old level says too little about the new one
-                self._sizes, self._seen = [], 0
+                self._sizes, self._seen, self._whole = [], 0, None
                 return True
-            self._sizes = []
+            self._sizes, self._whole = [], sum(buckets[1:place], buckets[0])
             for bucket in reversed(buckets[:place]):
                 self._put_back(bucket)
 

@@ -56,6 +56,16 @@ def test_up_with_an_own_file_names_clients_and_labels_after_it(tmp_path: Path) -
     assert {one.name for one in (tmp_path / "up" / "clients").glob("*.toml")} == {"boiler.toml", "shed.toml"}
 
 
+def test_up_reports_errors_in_the_targets_own_unit(tmp_path: Path) -> None:
+    file = tmp_path / "plant.csv"
+    targets = [30_000 + 100 * (-1) ** row for row in range(24)]  # the last value is always wrong by 200
+    file.write_text("\n".join(["heat,load", *(f"{row % 7},{y}.5" for row, y in enumerate(targets))]))
+    done = ofediq("up", "--data", str(file), "--target", "load", "--clients", "2", "--no-page", "--json")
+    assert done.returncode == 0, done.stderr
+    totals = json.loads(done.stdout)["totals"]
+    assert (totals["samples"], totals["naive"]) == (22, pytest.approx(200.0**2, rel=0.03))
+
+
 def test_up_that_is_stopped_says_so_and_continues(tmp_path: Path) -> None:
     arguments = ["up", "--clients", "2", "--rounds", "200", "--no-page", "--out", str(tmp_path), "--json"]
     slow = [sys.executable, "-m", "ofediq", *arguments, "--interval", "0.5"]

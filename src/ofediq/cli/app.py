@@ -21,6 +21,7 @@ from ofediq.cli.export import export
 from ofediq.cli.frontier import frontier
 from ofediq.cli.methods import methods
 from ofediq.cli.plan import plan
+from ofediq.cli.programs import keep_programs
 from ofediq.cli.report import report
 from ofediq.cli.reproduce import reproduce
 from ofediq.cli.rollout import promote, rollback
@@ -33,6 +34,9 @@ from ofediq.errors import OFedIQError
 
 # The base of every complaint about options and arguments; typer exports only what derives from it.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+# Commands whose time is mostly that of JAX's compiler.
+_COMPILING = ("run", "frontier", "sweep", "zoo", "reproduce")
 
 app = typer.Typer(
     help="Online federated learning that counts every bit: plan, simulate, federate.",
@@ -82,6 +86,8 @@ def _root(
 
 def main() -> None:
     """Run the command line. Errors become one sentence and exit code 2, Ctrl-C and SIGTERM exit code 130."""
+    if sys.argv[1:2] and sys.argv[1] in _COMPILING:
+        keep_programs()
     try:
         with _terminable():
             sys.exit(app(prog_name="ofediq", standalone_mode=False))

@@ -41,14 +41,25 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[str]], *, words: bool 
     """
     grid = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)  # eight columns fit into 80 letters
     for index, column in enumerate(columns):
-        grid.add_column(column, justify="right" if index and not words else "left")
+        grid.add_column(column, justify="right" if index and not words else "left", no_wrap=not words)
     for row in rows:
         grid.add_row(*row)
     return grid
 
 
 def show(*parts: RenderableType) -> None:
-    """Print the parts to standard output, without colours when it is not a terminal."""
+    """Print the parts to standard output, without colours when it is not a terminal.
+
+    A table of numbers that is wider than the terminal runs over its edge: a cell that is cut says nothing.
+    """
     console = Console(highlight=False)
     for part in parts:
-        console.print(part, markup=False)
+        needed = _needed(console, part) if isinstance(part, Table) else 0
+        wide = console if needed <= console.width else Console(highlight=False, width=needed)
+        wide.print(part, markup=False)
+
+
+def _needed(console: Console, table: Table) -> int:
+    """The width below which a table whose cells must not be wrapped would have them cut."""
+    whole = table.__rich_measure__(console, console.options.update_width(10_000)).maximum
+    return whole if all(column.no_wrap for column in table.columns) else 0

@@ -37,6 +37,7 @@ from ofediq.federation.protocol.rules import Rules
 from ofediq.settings import limited
 
 _MOST_CLIENTS = 500  # processes on one machine
+_OWN = {"scaling": "none"}  # errors on the page have the target's own unit, as those of clients with sensors do
 _TOUR = {"dataset": "digits", "clients": 20, "steps": 200, "budget": 0.1, "step_size": 0.1}
 
 
@@ -113,7 +114,7 @@ def up(
     from ofediq.federation.network.logs import set_up
 
     set_up(log_format.value, "warning")
-    usual = _TOUR if "data" not in given else {}
+    usual = _TOUR if "data" not in given else _OWN
     choices = Config(**{**usual, "methods": ("ofediq",), **given})
     require(len(choices.methods) == 1, "method", "must be one method", ",".join(choices.methods))
     broker = Broker(**link, insecure=True) if link else None

@@ -44,6 +44,7 @@ _FLAGS = (
     "-fPIC",
     "-shared",
 )
+_FOLDER = "native"  # of the cache
 _TARGETS = (("-march=native",), ("-mcpu=native",), ())  # which of them a compiler knows differs
 _SECONDS = 600  # sanitizers take minutes on a busy machine
 _LEVELS = {  # what the kernel calls the instructions of each level of x86-64
@@ -175,7 +176,7 @@ def _found_or_made(chosen: str, path: str) -> Path:
 
 def _cached(prefix: str) -> Path | None:
     """A library in the cache that is whole and nobody else's; None if there is none."""
-    directory = _shared_directory()
+    directory = private_directory(_FOLDER)
     try:
         candidates = [] if directory is None else sorted(directory.glob(f"{prefix}*.so"))
         return next((one for one in candidates if _private(one) and one.stem.endswith(_digest(one))), None)
@@ -185,7 +186,7 @@ def _cached(prefix: str) -> Path | None:
 
 def _made(compiler: tuple[str, ...], name: str) -> Path:
     """A new library, in the cache or else in a directory of this process alone."""
-    for place in (_shared_directory, _own_directory):
+    for place in (functools.partial(private_directory, _FOLDER), _own_directory):
         with suppress(OSError):  # such as a full disk
             directory = place()
             if directory is not None:
@@ -197,10 +198,10 @@ def _made(compiler: tuple[str, ...], name: str) -> Path:
     raise UnavailableError("no directory to write them to")
 
 
-def _shared_directory() -> Path | None:
-    """The cache's folder for libraries, if nobody else can write to it."""
+def private_directory(name: str) -> Path | None:
+    """The cache's folder of this name for compiled code, if nobody else can write to it; None if there is none."""
     try:
-        directory = cache_directory() / "native"
+        directory = cache_directory() / name
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if directory.stat().st_mode & 0o022:  # files that others wrote here before are refused one by one
             directory.chmod(0o700)
@@ -254,7 +255,7 @@ def _fingerprint() -> str:
         digest.update(source.name.encode() + source.read_bytes())
     headers = _headers()
     digest.update(b"" if headers is None else (headers / _HEADER).read_bytes())
-    digest.update(repr((_FLAGS, _TARGETS, _processor())).encode())
+    digest.update(repr((_FLAGS, _TARGETS, processor())).encode())
     return digest.hexdigest()
 
 
@@ -265,7 +266,7 @@ def _headers() -> Path | None:
     return folder if folder is not None and (folder / _HEADER).is_file() else None
 
 
-def _processor() -> str:
+def processor() -> str:
     """What `-march=native` depends on, as far as the system tells."""
     parts = [platform.system(), platform.machine(), platform.processor()]
     try:

@@ -10,6 +10,8 @@ _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 860, 300, 60, 30
 _COLOURS = ("#1668b0", "#c2571a", "#2a8a4a", "#8a3fa0", "#6b6b6b", "#b8860b")
 _LOWEST = -1.0  # of a skill in the picture: what is worse is cut
 _MOST_POINTS = 400
+_PER_ROW = 4  # names below the picture
+_APART = 14.0  # height of a letter
 _STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}
 table{border-collapse:collapse;margin:1rem 0}td,th{padding:.2rem .9rem .2rem 0;text-align:right}
 td:first-child,th:first-child{text-align:left}svg{width:100%;height:auto}.soft{color:#666}
@@ -72,7 +74,9 @@ def skill_picture(curves: Sequence[SkillCurve], *, ink: str = "currentColor") ->
         return 10 + (_HEIGHT - _BOTTOM - 10) * (high - max(low, value)) / (high - low)
 
     parts = []
-    for value in (low, 0.0, high):
+    # A lowest value that lies on the zero line would write over its name.
+    marked = [value for value in (low, high) if abs(down(value) - down(0.0)) > _APART] + [0.0]
+    for value in marked:
         y = down(value)
         parts.append(f'<line x1="{_LEFT}" x2="{_WIDTH}" y1="{y:.1f}" y2="{y:.1f}" stroke="#8886"/>')
         parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:+.0%}</text>')
@@ -90,7 +94,10 @@ def skill_picture(curves: Sequence[SkillCurve], *, ink: str = "currentColor") ->
                 f"<title>{html.escape(one.name)}: errors rose</title></line>"
             )
         name = html.escape(f"{one.name} {one.skills[-1]:+.1%}" if len(one.skills) else one.name)
-        parts.append(f'<text x="{_LEFT + 10 + 160 * place}" y="{_HEIGHT - 6}" fill="{colour}">{name}</text>')
+        row, column = divmod(place, _PER_ROW)
+        x, y = _LEFT + 10 + 160 * column, _HEIGHT - 6 + 18 * row
+        parts.append(f'<text x="{x}" y="{y}" fill="{colour}">{name}</text>')
     parts.append(f'<text x="{_WIDTH}" y="{_HEIGHT - 6}" text-anchor="end">step {last:,.0f}</text>')
-    frame = f'viewBox="0 0 {_WIDTH} {_HEIGHT}" font-size="13" fill="{ink}" role="img"'
+    height = _HEIGHT + 18 * ((len(curves) - 1) // _PER_ROW)
+    frame = f'viewBox="0 0 {_WIDTH} {height}" font-size="13" fill="{ink}" role="img"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {frame}>{"".join(parts)}</svg>'

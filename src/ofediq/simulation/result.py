@@ -162,7 +162,7 @@ class Result:
 
         return dynamic_regret_of(self, window, tolerance)
 
-    @property
+    @cached_property
     def drift(self) -> list[int]:
         """The steps after which errors have risen by more than chance allows (`ofediq.drift`)."""
         known = self.present > 0
