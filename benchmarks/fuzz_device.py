@@ -19,7 +19,6 @@ import numpy as np
 from tests.device.replay import SOURCES
 from tests.device.test_damage import SMALL
 
-from ofediq.codec import pack_frame
 from ofediq.device import header
 from ofediq.federation.protocol.messages import ModelMessage
 from ofediq.federation.protocol.task import ModelSpec, Task
@@ -69,7 +68,7 @@ def conversation(task: Task, rng: np.random.Generator) -> bytes:
         sealed = None
         if hasattr(broadcast, "quantizer"):
             moved = (rng.normal(size=task.dim) * (rng.random(task.dim) < rng.random())).astype(np.float32)
-            sealed = pack_frame(broadcast.encode(moved, model, 5, step, step)[0], step)
+            sealed = broadcast.encode(moved, model, 5, step, step)[0]
         made += _call(MODEL, ModelMessage(0, step + 1, 4, Down(model, {}, scalars)).encode(sealed))
     return made
 

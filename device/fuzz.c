@@ -10,20 +10,28 @@
 
 static ofediq_client client;
 
-/* A broadcast as the server would head it: of this protocol, right after the open round. */
+/* A broadcast as the server would head it: of this protocol, right after the open round, with its checksum. */
 static void mend(uint8_t *data, size_t bytes) {
-  if (bytes < MODEL_HEAD) return;
   const uint8_t head[3] = {'O', 'M', OFEDIQ_PROTOCOL};
+  uint64_t now = client.step + OFEDIQ_PERIOD;
+#if OFEDIQ_DELTA
+  if (bytes >= SHORT_HEAD && data[0] & 0x80) {
+    uint8_t known[21];
+    data[0] &= 0x81;
+    write_bytes(data + 1, now, 2);
+    write_bytes(data + 3, client.clients, 2);
+    write_bytes(known, client.epoch, 8);
+    write_bytes(known + 8, now, 8);
+    write_bytes(known + 16, client.clients, 4);
+    known[20] = data[0];
+    write_bytes(data + 5, crc(crc(0, known, 21), data + SHORT_HEAD, bytes - SHORT_HEAD), 4);
+    return;
+  }
+#endif
+  if (bytes < MODEL_HEAD) return;
   memcpy(data, head, 3);
   write_bytes(data + 4, client.epoch, 8);
-  write_bytes(data + 12, client.step + OFEDIQ_PERIOD, 8);
-  size_t at = MODEL_HEAD + 4 * OFEDIQ_SCALARS;
-  if (!(data[3] & 2) || bytes < at + 4 + FRAME_HEAD) return;
-  uint8_t *frame = data + at + 4;
-  write_bytes(data + at, bytes - at - 4, 4);
-  frame[0] = 0x20 | (frame[0] & 1);
-  write_bytes(frame + 1, client.step & 0xFFFF, 2);
-  write_bytes(frame + 3, frame_checksum(client.step, frame[0], frame + FRAME_HEAD, bytes - at - 4 - FRAME_HEAD), 4);
+  write_bytes(data + 12, now, 8);
 }
 
 static void call(uint8_t kind, uint8_t *data, size_t bytes) {

@@ -1707,7 +1707,7 @@ static void note(ofediq_client *client, float error, float y) {
     if (!(naive < 1e18)) naive = 1e18;
   }
   /* A first guess of a number that starts from the past says nothing: its error would be the target's size. */
-  if (client->labelled || !OFEDIQ_PIPELINE || OFEDIQ_CLASSES) {
+  if (client->labelled || !OFEDIQ_PIPELINE || OFEDIQ_CLASSES > 0) {
     client->error += made;
     client->naive += naive;
     client->reported++;
