@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks import table
-from benchmarks.attacks import SPEC, Wires
 from benchmarks.federation import Noise
+from benchmarks.wires import SPEC, Wires
 from ofediq import methods
 from ofediq.codec import Raw, pack_frame
 from ofediq.federation import Broker, Learner, Rules, Server, Session, coordinate, embedded
@@ -90,6 +90,40 @@ async def numbers(link: Link, number: int) -> None:
     await link.publish(Publish("f/welcome/c0", write_json(number=2**31)))
 
 
+async def lies(link: Link, number: int) -> None:
+    """A member's name: reports of very many and very bad predictions, in all rounds."""
+    report = Report(65_535, 1e18, 0.0)
+    await link.publish(Publish("f/u/c0", UpdateMessage(report, 1 + number % ROUNDS, b"").encode()))
+
+
+async def retained(link: Link, number: int) -> None:
+    """Garbage that the broker keeps, on every topic of the federation but `leader`."""
+    kinds = ("task", "model", *(f"{kind}/c{number % CLIENTS}" for kind in ("welcome", "whole", "here", "u")))
+    await link.publish(Publish(f"f/{kinds[number % len(kinds)]}", b"{" * 50 + b"\xff" * 50, retain=True))
+
+
+async def replays(link: Link, number: int) -> None:
+    """A member's name: updates in order, of every step and sent again and again."""
+    step = 1 + number % ROUNDS
+    vector = np.random.default_rng(step).standard_normal(7850).astype(np.float32)
+    body = pack_frame(Raw().encode(vector, Address(0, step, 1)), step)
+    await link.publish(Publish("f/u/c1", UpdateMessage(Report(), step, body).encode()))
+
+
+_open: list[Any] = []
+
+
+async def silence(link: Link, number: int) -> None:
+    """Connections to the broker that say nothing, at most 300 of them, ten a second."""
+    if len(_open) < 300:
+        _, writer = await asyncio.open_connection("127.0.0.1", _port[0])
+        writer.write(b"\x10")  # a packet begins
+        _open.append(writer)
+    await asyncio.sleep(0.1)
+
+
+_port: list[int] = []
+
 TRIED: dict[str, Harm] = {
     "nothing": nothing,
     "frames that cannot be read": frames,
@@ -99,6 +133,10 @@ TRIED: dict[str, Harm] = {
     "updates of 3e38 in a member's name": huge,
     "nonsense in the server's name": models,
     "wrong numbers in the server's name": numbers,
+    "false reports in a member's name": lies,
+    "updates of all steps in a member's name": replays,
+    "garbage that the broker keeps, on all topics": retained,
+    "connections that say nothing": silence,
 }
 
 
@@ -122,6 +160,8 @@ async def one(harm: Harm) -> list[Any]:
     coordinator = coordinate("f", methods.fedogd(0.01), _spec(), rules)
     noise, done = Noise(), asyncio.Event()
     async with embedded() as where:
+        _port[:] = [where.port]
+        _open.clear()
         learners = [Learner("f", name) for name in names]
         sessions = [Session(each, where, Feeder(each, noise), patience=10.0) for each in learners]
         server = Server(coordinator, where, patience=10.0)
@@ -140,6 +180,8 @@ async def one(harm: Harm) -> list[Any]:
         sent = await flooding
         for life in lives:
             life.cancel()
+        for writer in _open:
+            writer.close()
         await asyncio.gather(*lives, return_exceptions=True)
     totals = coordinator.monitor.totals()
     survived = totals["rounds"] == ROUNDS and bool(np.isfinite(coordinator.params).all())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -88,6 +89,40 @@ def test_a_sum_or_nothing(gone: dict[int, str]) -> None:
     else:
         with pytest.raises(InputError):
             play.run()
+
+
+# Members that lie ---------------------------------------------------------------------------------------------------
+
+
+class Liars(Play):
+    """Some members answer with noise."""
+
+    liars: tuple[int, ...] = ()
+
+    def run(self) -> Symbols:
+        honest = {number: member.answer for number, member in self.members.items()}
+
+        def lie(number: int, heard: Iterable[int]) -> bytes:
+            return np.random.default_rng(number).bytes(len(honest[number](heard)))
+
+        for place in self.liars:
+            number = self.numbers[place]
+            self.members[number].answer = partial(lie, number)  # type: ignore[method-assign]  # of bad will
+        return super().run()
+
+
+@pytest.mark.parametrize("liars", [(0,), (11,), (3, 7)])
+def test_one_or_two_wrong_answers_do_not_change_the_sum(liars: tuple[int, ...]) -> None:
+    play = Liars(12)
+    play.liars = liars
+    assert (play.run() == play.wanted()).all()
+
+
+def test_more_wrong_answers_end_the_round_without_a_sum() -> None:
+    play = Liars(9)
+    play.liars = (0, 1, 2, 3)
+    with pytest.raises(WireError, match="contradict each other"):
+        play.run()
 
 
 # A server that wants to know more ----------------------------------------------------------------------------------

@@ -179,3 +179,32 @@ def test_a_promise_for_members_needs_an_end() -> None:
     coordinator(member, rounds=4)
     with pytest.raises(InputError, match="`rounds` must end by step 4"):
         coordinator(member, rounds=5)
+
+
+def test_one_member_moves_a_sum_by_no_more_than_its_cohort_could(stream: Stream) -> None:
+    """Nobody sees one member's part, but everybody knows how long a sum can be."""
+    piece = SECURE.compress
+    assert isinstance(piece, Additive)
+    network = Network(coordinator(rounds=1), stream)
+    member, honest = network.learners["c3"], Additive.residues
+
+    def residues(self: Additive, update: Any, address: Address) -> Any:
+        made = honest(self, update, address)
+        return np.full_like(made, 2 ** (piece.bits - 1) - 1) if int(address.client) == 3 else made
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Additive, "residues", residues)
+        network.start()
+        network.run()
+    assert member.step == 1
+    moved = float(np.linalg.norm(network.coordinator.params)) / 0.5 * CLIENTS
+    unit = piece.clip / piece.levels * np.sqrt(650 / piece.keep)
+    assert moved <= piece.longest_sum(CLIENTS) * unit * 1.001
+
+
+def test_a_flood_of_keys_is_dropped_unread(stream: Stream) -> None:
+    server = coordinator()
+    Network(server, stream).start()
+    for _ in range(500):
+        server.receive(f"{FEDERATION}/s/c0", b"x" * 100, 0.0)
+    assert server.monitor.rejected["flood"] > 400

@@ -96,6 +96,14 @@ class Additive:
         spread = math.sqrt(2 * math.log(1 / _RARE)) * (self.levels + math.sqrt(self.keep) / 2)
         return math.floor(self.levels**2 + self.keep / 4 + spread)
 
+    def longest_sum(self, messages: int) -> float:
+        """The norm of a sum of so many messages, in steps of the grid, that honest ones do not exceed.
+
+        >>> Additive(keep=4, clip=1.0, senders=10, bits=8).longest_sum(10) < 10 * 2**7
+        True
+        """
+        return messages * math.sqrt(self.sensitivity) + 6 * math.sqrt(self.keep * messages * self.noise)
+
     def check(self, dim: int) -> None:
         """There must be k coordinates."""
         require_integer("dim", dim, 1, MAX_DIM)

@@ -157,15 +157,20 @@ class SecureRound:
         return []
 
     def total(self, dim: int, address: Address) -> np.ndarray[tuple[int], np.dtype[np.float32]] | None:
-        """The sum of what the members sent; None if too few stayed to the end."""
+        """The sum of what the members sent; None if too few stayed to the end, or if they contradict each other.
+
+        It is cut to what honest members could have sent: nobody can look at one member's part of it.
+        """
         try:
-            residues = self.aggregator.total()
+            symbols = self._piece.lift(self.aggregator.total())
         except InputError:
             return None
-        total: np.ndarray[tuple[int], np.dtype[np.float32]] = self._piece.values(
-            self._piece.lift(residues)[None], dim, address
-        )[0]
-        return total
+        longest = self._piece.longest_sum(len(self.aggregator.masked))
+        length = float(np.linalg.norm(symbols.astype(np.float64)))
+        total: np.ndarray[tuple[int], np.dtype[np.float32]] = self._piece.values(symbols[None], dim, address)[
+            0
+        ]
+        return total if length <= longest else total * np.float32(longest / length)
 
     def _publish(self, kind: str, payload: bytes) -> Publish:
         return Publish(f"{self._federation}/{kind}", payload)

@@ -50,19 +50,24 @@ def split(secret: bytes, needed: int, count: int) -> list[bytes]:
     return [row.tobytes() for row in values]
 
 
-def join(shares: Mapping[int, bytes]) -> bytes:
-    """The secret of these shares by their numbers; of too few it is noise."""
+def join(shares: Mapping[int, bytes], at: int = 0) -> bytes:
+    """The secret of these shares by their numbers; of too few it is noise. `at` another number it is that share.
+
+    >>> shares = split(b"a secret", needed=2, count=3)
+    >>> join({1: shares[0], 2: shares[1]}, at=3) == shares[2]
+    True
+    """
     require(
         len({len(share) for share in shares.values()}) == 1, "shares", "must have one length", len(shares)
     )
-    secret = np.zeros(len(next(iter(shares.values()))), np.uint8)
-    for number, share in shares.items():
-        weight = np.ones(1, np.uint8)
-        for other in shares:
-            if other != number:
-                weight = _times(weight, _over(np.uint8(other), np.uint8(other ^ number)))
-        secret ^= _times(np.frombuffer(share, np.uint8), weight)
-    return secret.tobytes()
+    if at in shares:
+        return shares[at]
+    numbers = np.array(list(shares))
+    above = _LOGS[at ^ numbers]
+    below = _LOGS[numbers[:, None] ^ numbers[None]].sum(1)  # the logarithm of 0 is 0 in the table
+    weights = _POWERS[(above.sum() - above - below) % 255]
+    rows = np.array([np.frombuffer(share, np.uint8) for share in shares.values()])
+    return np.asarray(np.bitwise_xor.reduce(_times(rows, weights[:, None]), axis=0)).tobytes()
 
 
 def _times(one: npt.ArrayLike, other: npt.ArrayLike) -> Bytes:
@@ -70,8 +75,3 @@ def _times(one: npt.ArrayLike, other: npt.ArrayLike) -> Bytes:
     first, second = np.broadcast_arrays(np.asarray(one, np.uint8), np.asarray(other, np.uint8))
     product = _POWERS[_LOGS[first] + _LOGS[second]]
     return np.where((first == 0) | (second == 0), np.uint8(0), product)
-
-
-def _over(one: np.uint8, other: np.uint8) -> Bytes:
-    """one / other, both not 0."""
-    return np.asarray(_POWERS[255 + _LOGS[one] - _LOGS[other]])
