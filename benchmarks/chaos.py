@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from benchmarks.wires import SPEC, Wires
 from ofediq import methods
 from ofediq.codec import Raw, pack_frame
 from ofediq.federation import Broker, Learner, Rules, Server, Session, coordinate, embedded
+from ofediq.federation.network.embedded import free_port
 from ofediq.federation.network.link import Link, LinkDown, connect
 from ofediq.federation.network.sources import Feeder
 from ofediq.federation.protocol import monitor as monitor_module
@@ -224,6 +225,37 @@ class Scene:
         self.lives.append(asyncio.create_task(self.servers[-1].run()))
 
 
+_BROKER = """
+import asyncio, sys
+from ofediq.federation import embedded
+
+async def main():
+    async with embedded(int(sys.argv[1])):
+        await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@contextlib.asynccontextmanager
+async def broker_process(port: int) -> AsyncIterator[Broker]:
+    """The embedded broker in a process of its own, which is killed in the end."""
+    one = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _BROKER, str(port), stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        while True:
+            with contextlib.suppress(OSError):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+                break
+            await asyncio.sleep(0.1)
+        yield Broker(f"mqtt://127.0.0.1:{port}", insecure=True)
+    finally:
+        one.kill()
+        await one.wait()
+
+
 async def killed(scene: Scene) -> None:
     """The server is killed and started again."""
     scene.lives[-1].cancel()
@@ -235,7 +267,7 @@ async def restarted(scene: Scene) -> None:
     """The broker is restarted, and has forgotten everything."""
     await scene.stack.aclose()
     await asyncio.sleep(0.5)
-    await scene.stack.enter_async_context(embedded(scene.where.port))
+    await scene.stack.enter_async_context(broker_process(scene.where.port))
 
 
 async def full(scene: Scene) -> None:
@@ -282,7 +314,7 @@ async def faulty(title: str) -> list[Any]:
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         async with contextlib.AsyncExitStack() as stack:
-            where = await stack.enter_async_context(embedded())
+            where = await stack.enter_async_context(broker_process(free_port()))
             scene = Scene(where, Path(folder) / "state", names, [], stack, [])
             scene.folder.mkdir()
             learners = [Learner("f", name) for name in names]

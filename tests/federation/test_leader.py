@@ -69,6 +69,24 @@ def test_a_server_that_knows_less_refuses_and_the_other_goes_on() -> None:
     assert "`--new`" in sentence
 
 
+def test_a_newcomer_hears_how_far_the_leader_is_now_not_how_far_it_was() -> None:
+    """What the broker keeps may be many rounds old."""
+
+    async def scene() -> None:
+        async with embedded() as broker:
+            first = server(broker)
+            life = await leads(first)
+            first.coordinator.keeper.step = 500
+            with pytest.raises(SupersededError, match="has come to step 500"):
+                await asyncio.wait_for(server(broker).run(), 10)
+            await asyncio.sleep(0.3)
+            assert not life.done()
+            first.stop()
+            await life
+
+    asyncio.run(scene())
+
+
 @pytest.mark.parametrize(
     ("claims", "opens"), [([500] * CLIENTS, False), ([10**9, *[0] * (CLIENTS - 1)], True)]
 )

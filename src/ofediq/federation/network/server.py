@@ -144,6 +144,8 @@ class Server:
                     actions = self.coordinator.tick(now)
                 elif item[0] == self.leader.topic:
                     self.leader.hear(item[1])
+                    if self.leader.asked:
+                        await link.publish(self.leader.claim())
                     continue
                 else:
                     actions = self.coordinator.receive(*item, now)
