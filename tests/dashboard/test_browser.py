@@ -240,6 +240,20 @@ def test_a_regression_is_shown_by_its_error(tab: Tab) -> None:
         assert tab.errors == []
 
 
+def test_errors_of_any_size_are_drawn_and_fit(full: Tab) -> None:
+    one = Monitor("wild", "regression", {"dim": 26})
+    for step, error in enumerate((1e-3, 1e2, 1e16, 1e31), 1):
+        one.record(a_round(step, samples=4, error=4 * error, naive=4.0))
+    with Page(one) as served:
+        full.page.goto(served.address)
+        full.until("#score-name", "Mean squared error")
+        full.drawn()
+        full.page.wait_for_selector("#score-chart .ytick text", state="attached")
+        assert "skill below \u22121,000\u202f%" in full.text("#score-note")
+        assert full.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        assert full.errors == []
+
+
 def test_before_the_first_client_nothing_is_broken(full: Tab) -> None:
     with Page(Monitor("empty", "classification", {})) as served:
         full.page.goto(served.address)

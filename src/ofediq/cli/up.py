@@ -37,7 +37,9 @@ from ofediq.federation.protocol.rules import Rules
 from ofediq.settings import limited
 
 _MOST_CLIENTS = 500  # processes on one machine
-_OWN = {"scaling": "none"}  # errors on the page have the target's own unit, as those of clients with sensors do
+_OWN = {
+    "scaling": "none"
+}  # errors on the page have the target's own unit, as those of clients with sensors do
 _TOUR = {"dataset": "digits", "clients": 20, "steps": 200, "budget": 0.1, "step_size": 0.1}
 
 

@@ -119,7 +119,10 @@ function accuracyAxis(...curves) {
 
 function errorAxis(...curves) {
   const values = curves.flat().filter((value) => value > 0);
-  return Math.max(...values) > 30 * Math.min(...values) ? { type: "log", nticks: 5 } : { rangemode: "tozero", nticks: 5 };
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  // Beyond its prefixes Plotly raises exponents by inline styles, which the Content-Security-Policy refuses.
+  const written = { nticks: 5, exponentformat: high >= 1e14 || low < 1e-14 ? "e" : "B" };
+  return high > 30 * low ? { ...written, type: "log" } : { ...written, rangemode: "tozero" };
 }
 
 function byteAxis(values) {

@@ -25,6 +25,11 @@ export function signed(share) {
   return share == null ? NOTHING : `${share < 0 ? "\u2212" : "+"}${percent(Math.abs(share))}`;
 }
 
+// Skill: what has diverged needs no digits.
+export function skill(share) {
+  return share < -10 ? `below \u22121,000${THIN}%` : signed(share);
+}
+
 // A budget: as many digits as it takes, without zeros at the end.
 export function budgetShare(share) {
   return `${number(100 * share)}${THIN}%`;

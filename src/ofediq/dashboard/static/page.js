@@ -121,7 +121,7 @@ function showNumbers(totals) {
   put("score-title", `${name} over time`);
   const window = windowFor(history);
   put("score", text(last(movingMean(history, "error", window))));
-  const skill = totals.skill == null ? "" : `; skill ${format.signed(totals.skill)} against the last value`;
+  const skill = totals.skill == null ? "" : `; skill ${format.skill(totals.skill)} against the last value`;
   const rose = state.drift.length ? `; errors rose at step ${format.count(last(state.drift))}` : "";
   document.getElementById("drift-key").hidden = !state.drift.length;
   put("score-note", `last ${format.count(window)} predictions; ${text(totals.error)} since the start${skill}${rose}`);
