@@ -1,0 +1,183 @@
+"""Strangers' files as they come: numbers in texts, other ways to write the same, types of other programs."""
+
+from __future__ import annotations
+
+import gzip
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+
+from ofediq.errors import DataError
+from ofediq.streams import load_own
+from tests.streams.test_files import PLANT, _same, _write, plant
+
+__all__ = ["plant"]  # a fixture
+
+
+def test_own_files_need_no_preparation(tmp_path: Path) -> None:
+    path = _write(
+        tmp_path,
+        "id,empty,when,heat,y\n" + "".join(f"k{i},,2024-01-{31 - i:02},{i},{i}.5\n" for i in range(30)),
+    )
+    path.write_text(path.read_text() + "".join(f"j{i},,2023-01-{i + 1:02},{i},{i}.5\n" for i in range(30)))
+    own = load_own(path, "y")
+    assert (own.time_column, own.left_out) == ("when", ("id", "empty"))
+    assert own.dataset.feature_names == ("heat",)
+    assert own.dataset.time is not None
+    assert (np.diff(own.dataset.time) >= 0).all()
+
+
+HOURS = 60
+LOADS = [round(50 + 7 * np.sin(hour / 5) + hour / 8, 2) for hour in range(HOURS)]
+
+
+def _hourly(tmp_path: Path, cells: list[str], *, name: str = "own.csv") -> Path:
+    """A file of so many hours whose target is written as in `cells`."""
+    times = pandas.date_range("2024-01-01", periods=len(cells), freq="h").astype(str)
+    frame = pandas.DataFrame({"when": times, "heat": np.arange(float(len(cells))), "load": cells})
+    frame.to_csv(tmp_path / name, index=False)
+    return tmp_path / name
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda load: str(load).replace(".", ","),
+        lambda load: f" {load} ",
+        lambda load: f"{load * 1e6:,.2f}",
+    ],
+    ids=["decimal commas", "blanks", "thousands"],
+)
+def test_numbers_in_texts_are_numbers(tmp_path: Path, written: Any) -> None:
+    own = load_own(_hourly(tmp_path, [written(load) for load in LOADS]), "load", scaling="none")
+    factor = 1e6 if "," in written(1.5) and "." in written(1.5) else 1.0
+    np.testing.assert_allclose(own.dataset.y, np.multiply(LOADS, factor), rtol=1e-6)
+    assert own.unread == {}
+
+
+def test_a_few_cells_without_a_number_are_missing_and_counted(tmp_path: Path) -> None:
+    cells = [str(load) for load in LOADS]
+    cells[3], cells[7], cells[9] = "-", "offline", "?"
+    own = load_own(_hourly(tmp_path, cells), "load", scaling="none")
+    kept = [load for hour, load in enumerate(LOADS) if hour not in (3, 7, 9)]
+    np.testing.assert_allclose(own.dataset.y, kept, rtol=1e-6)
+    assert (own.dropped, own.unread) == (3, {"load": (2, "-")})
+
+
+@pytest.mark.parametrize(
+    ("cells", "shown"),
+    [
+        ([f"{load} kW" for load in LOADS], "different texts in 60 rows, such as '45.92 kW'"),
+        ([f"{round(load)},{hour:03d}" for hour, load in enumerate(LOADS)], "60 different texts"),
+        ([f"case {hour}" for hour in range(HOURS)], "such as 'case 0'"),
+    ],
+    ids=["units", "thousands or decimals", "names"],
+)
+def test_a_target_of_texts_that_never_come_again_is_refused(
+    tmp_path: Path, cells: list[str], shown: str
+) -> None:
+    with pytest.raises(
+        DataError, match=f"'load' must hold numbers, or labels that come again, got .*{shown}"
+    ):
+        load_own(_hourly(tmp_path, cells), "load")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path, text: path.write_bytes(text.encode("utf-8-sig")),
+        lambda path, text: path.write_bytes(text.encode("utf-16")),
+        lambda path, text: path.write_bytes(text.replace("\n", "\r\n").encode()),
+        lambda path, text: path.write_text(text.replace(",", "|")),
+        lambda path, text: path.write_text(text.replace(",", ", ").replace("heat,", "heat ,")),
+    ],
+    ids=["utf-8 with a mark", "utf-16", "crlf", "bars", "blanks around names"],
+)
+def test_the_same_file_written_in_other_ways(plant: Path, tmp_path: Path, write: Any) -> None:
+    write(tmp_path / "other.csv", PLANT)
+    _same(plant, tmp_path / "other.csv", target="load", client_column="sensor", time_column="when")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("größe,y\n1,2\n".encode("latin1"), r"it is no UTF-8 text \(byte 0xf6\); `iconv"),
+        ("a,y\n1,2\n".encode("utf-16-le"), "it is no UTF-8 text"),
+        (gzip.compress(b"a,y\n1,2\n"), r"compressed by gzip; such a file must end in \.csv\.gz"),
+        (b"a,y,y\n1,2,3\n", "`target` must be one column of own.csv, got 'y', of which it has several"),
+        (b"a,y\n1,2\n2,3,4,5\n", "cannot be read: Expected 2 fields in line 3, saw 4"),
+    ],
+)
+def test_files_that_cannot_be_read_say_why(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "own.csv").write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        load_own(tmp_path / "own.csv", "y")
+
+
+def test_repeated_names_are_fine_for_features(tmp_path: Path) -> None:
+    data = load_own(_write(tmp_path, "a,a,y\n1,2,0.5\n2,3,1.5\n"), "y").dataset
+    assert data.feature_names == ("a", "a.1")
+
+
+def test_a_missing_category_is_none_of_them(tmp_path: Path) -> None:
+    data = load_own(_write(tmp_path, "mode,on,y\neco,True,0.5\n,,1.5\nfull,False,2.5\n"), "y").dataset
+    assert data.feature_names == ("mode=eco", "mode=full", "on")
+    np.testing.assert_array_equal(data.x, [[1, 0, 1], [0, 0, np.nan], [0, 1, 0]])
+
+
+@pytest.mark.parametrize(("argument", "others"), [("client_column", {}), ("time_column", {})])
+def test_the_target_is_nothing_else(tmp_path: Path, argument: str, others: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match=f"`{argument}` must be another column than the target, got 'y'"):
+        load_own(_write(tmp_path, "a,y\n1,2\n2,3\n"), "y", **{argument: "y"}, **others)
+
+
+def test_parquet_types_are_what_they_mean(tmp_path: Path) -> None:
+    frame = pandas.DataFrame(
+        {
+            "price": [Decimal("1.25"), Decimal("2.5"), Decimal("3.75")],
+            "lists": [[1], [2], [3]],
+            "raw": [b"on", b"off", b"on"],
+            "spell": pandas.to_timedelta([1, 2, 4], unit="min"),
+            "y": [Decimal("0.5"), Decimal("1.5"), Decimal("2.5")],
+        }
+    )
+    frame.to_parquet(tmp_path / "own.parquet")
+    own = load_own(tmp_path / "own.parquet", "y", scaling="none")
+    assert (own.left_out, own.dataset.y.tolist()) == (("lists",), [0.5, 1.5, 2.5])
+    assert own.dataset.feature_names == ("price", "raw=off", "raw=on", "spell")
+    assert own.dataset.x.tolist() == [[1.25, 0, 1, 60], [2.5, 1, 0, 120], [3.75, 0, 1, 240]]
+    frame.assign(y=frame.lists).to_parquet(tmp_path / "own.parquet")
+    with pytest.raises(
+        DataError, match="`target` column 'y' must hold numbers or labels, got lists or objects"
+    ):
+        load_own(tmp_path / "own.parquet", "y")
+
+
+def test_every_name_of_an_index_is_a_column(tmp_path: Path) -> None:
+    frame = pandas.DataFrame({"when": ["2024-01-02", "2024-01-01"], "k": ["A", "A"], "y": [0.5, 1.5]})
+    frame.set_index(["when", "k"]).to_parquet(tmp_path / "own.parquet")
+    data = load_own(tmp_path / "own.parquet", "y", client_column="k", scaling="none").dataset
+    assert (data.y.tolist(), data.client_names) == ([1.5, 0.5], ("A",))
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.array([{}, {}]), "array 'x' holds Python objects, which must be numbers or texts"),
+        (np.ones((2, 3)) * 1j, "array 'x' of own.npz must hold numbers or texts, got complex128"),
+        (np.array([["a", "b"]] * 2), "array 'x' of own.npz must hold numbers, got <U1"),
+    ],
+)
+def test_arrays_of_other_things_are_refused(tmp_path: Path, array: Any, message: str) -> None:
+    np.savez(tmp_path / "own.npz", x=array, y=[0.5, 1.5])
+    with pytest.raises(DataError, match=message):
+        load_own(tmp_path / "own.npz", "y")
+
+
+def test_a_target_with_an_axis_of_one_is_a_column(tmp_path: Path) -> None:
+    np.savez(tmp_path / "own.npz", x=np.ones((2, 3), ">f4"), y=np.array([[0.5], [1.5]], ">f8"))
+    assert load_own(tmp_path / "own.npz", "y", scaling="none").dataset.y.tolist() == [0.5, 1.5]
