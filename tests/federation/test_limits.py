@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from ofediq import methods
 from ofediq.errors import InputError
 from ofediq.federation.protocol.learner import STALE, Learner
 from ofediq.federation.protocol.messages import ModelMessage, write_json
-from ofediq.federation.protocol.task import Task
+from ofediq.federation.protocol.task import ModelSpec, Task
 from ofediq.methods.client import Down
+from ofediq.streams.features import NumberTarget, Pipeline, Readings
 from tests.federation.network import FEDERATION
 from tests.federation.test_core import SPEC
 
@@ -54,6 +56,38 @@ def test_what_is_beyond_the_limits_gets_a_sentence_and_the_next_message_is_taken
     one.receive("model", model())
     assert one.ready
     assert one.learn(np.ones((8, 8), np.float32), 3)[1]
+
+
+WINDOWS = Task.of(methods.make("ofedduplex", methods.Terms(0.1, 650, 10, 100), step_size=0.1), SPEC, seed=0)
+RAW = Task.of(
+    methods.fedogd(0.1),
+    ModelSpec("auto", (2,), "regression", pipeline=Pipeline(Readings(("a", "b")), NumberTarget())),
+    seed=0,
+)
+
+
+@pytest.mark.parametrize(
+    ("task", "path", "value", "sentence"),
+    [
+        (WINDOWS, ("windows", "steps"), 2**24, "must be at most 4,194,304 of the longest"),
+        (WINDOWS, ("windows", "steps"), 10**12, "must be an integer from 1 to 1073741824"),
+        (RAW, ("model", "pipeline", "target", "lags"), 10**12, "lags of 1,000,000,000,000 is more than"),
+    ],
+)
+def test_a_task_that_would_take_for_ever_is_refused_at_once(
+    task: Task, path: tuple[str, ...], value: int, sentence: str
+) -> None:
+    content = json.loads(task.encode())
+    inner = content
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    if path == ("windows", "steps"):
+        inner["longest"] = 1.0
+    begun = time.process_time()
+    with pytest.raises(InputError, match=sentence):
+        Learner(FEDERATION, "c0").receive("task", json.dumps(content).encode())
+    assert time.process_time() - begun < 5
 
 
 def test_an_epoch_from_the_far_future_is_outlived() -> None:

@@ -14,6 +14,8 @@ from ofediq.methods.pieces import piece
 
 Steps = npt.NDArray[np.int32]
 
+_MOST_WINDOWS = 2**22  # of the longest: their ends are kept in memory
+
 
 @piece
 @dataclass(frozen=True)
@@ -34,7 +36,9 @@ class Growing:
 
     def __post_init__(self) -> None:
         require(1 <= self.longest < 2**20, "longest", "must lie in [1, 2^20)", self.longest)
-        require_integer("steps", self.steps, 1)
+        require_integer("steps", self.steps, 1, 2**30)
+        many = self.steps / self.longest <= _MOST_WINDOWS
+        require(many, "steps", f"must be at most {_MOST_WINDOWS:,} of the longest windows", self.steps)
 
     def length(self, step: Array) -> Array:
         """Steps of the window that begins after `step`.
@@ -92,7 +96,10 @@ def _table(windows: Growing) -> tuple[Steps, Steps]:
 @lru_cache(maxsize=64)
 def _ends(windows: Growing) -> Steps:
     """The last steps of all windows that begin before T."""
-    ends = [0]
-    while ends[-1] < windows.steps:
-        ends.append(ends[-1] + int(windows.length(np.int32(ends[-1]))))
-    return np.array(ends[1:], np.int32)
+    starts, lengths = _table(windows)
+    parts, end = [], 0
+    for begin, length in zip([*starts[1:].tolist(), windows.steps], lengths.tolist(), strict=True):
+        count = max(0, -(-(min(begin, windows.steps) - end) // length))
+        parts.append(end + length * np.arange(1, count + 1, dtype=np.int32))
+        end += length * count
+    return np.concatenate(parts)

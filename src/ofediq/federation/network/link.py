@@ -153,7 +153,8 @@ async def connect(
     link = MqttLink(client)
     try:
         # In one message: a fleet that comes back after its broker would else say thousands more.
-        await client.subscribe([(topic, 1) for topic in subscriptions])
+        if subscriptions:
+            await client.subscribe([(topic, 1) for topic in subscriptions])
         yield link
     except aiomqtt.MqttError as error:
         raise LinkDown(str(error)) from None

@@ -16,6 +16,7 @@ class Limits:
         clients: K.
         period: steps in a window.
         payload: bytes of a message.
+        lags: past targets among the features.
 
     >>> Limits().check("task", dim=2**40)
     Traceback (most recent call last):
@@ -26,6 +27,7 @@ class Limits:
     clients: int = 10**7
     period: int = 10**6
     payload: int = 2**29
+    lags: int = 10**4
 
     def check(self, kind: str, **values: int) -> None:
         """Raise `WireError` if a value is beyond its limit."""

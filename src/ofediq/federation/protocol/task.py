@@ -204,7 +204,9 @@ class Task:
             if limits is not None:  # before anything is built
                 longest = restore(content["windows"], Growing).longest if "windows" in content else 1
                 period = max(int(content["period"]), int(longest))
-                limits.check("task", dim=int(content["dim"]), period=period)
+                made = (content["model"] or {}).get("pipeline")
+                lags = int(made["target"]["lags"]) if made else 0
+                limits.check("task", dim=int(content["dim"]), period=period, lags=lags)
             spec = content["model"]
             method = Method(
                 str(content["method"]),
