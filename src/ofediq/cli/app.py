@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -34,6 +35,8 @@ from ofediq.errors import OFedIQError
 
 # The base of every complaint about options and arguments; typer exports only what derives from it.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+_PIPE_CLOSED = 1  # as rich says it
 
 # Commands whose time is mostly that of JAX's compiler.
 _COMPILING = ("run", "frontier", "sweep", "zoo", "reproduce")
@@ -85,12 +88,17 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line. Errors become one sentence and exit code 2, Ctrl-C and SIGTERM exit code 130."""
+    """Run the command line. Errors become one sentence and exit code 2, Ctrl-C and SIGTERM exit code 130.
+
+    A pipe that nobody reads any more ends it in silence, with exit code 1.
+    """
     if sys.argv[1:2] and sys.argv[1] in _COMPILING:
         keep_programs()
     try:
         with _terminable():
-            sys.exit(app(prog_name="ofediq", standalone_mode=False))
+            code = app(prog_name="ofediq", standalone_mode=False)
+            sys.stdout.flush()  # here, where a full disk or a closed pipe still becomes a sentence
+        sys.exit(code)
     except MemoryError as error:
         _fail(f"not enough memory: {str(error) or 'the system has no more'}; a smaller run needs less")
     except OFedIQError as error:
@@ -101,9 +109,22 @@ def main() -> None:
         _fail(_usage_sentence(error))
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
+    except BrokenPipeError:  # whoever read has seen enough
+        _forget_output()
+        sys.exit(_PIPE_CLOSED)
+    except OSError as error:
+        _forget_output()
+        where = "" if error.filename is None else f" ({error.filename})"
+        _fail(f"the system refuses: {error.strerror or error}{where}")
 
 
-@contextmanager
+def _forget_output() -> None:
+    """Throw away what is left to write: at the end Python would try once more, and complain."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextlib.contextmanager
 def _terminable() -> Iterator[None]:
     """SIGTERM, from a scheduler or a container, is heard as Ctrl-C: what keeps a run there keeps it here."""
     main = threading.current_thread() is threading.main_thread()
