@@ -19,6 +19,7 @@ from ofediq.federation.choices import (
     PredictionChoice,
     SourceChoice,
 )
+from ofediq.methods.guard import CLIP
 from ofediq.settings import declared
 from ofediq.tracking import TrackerChoice
 
@@ -187,3 +188,7 @@ def shown_keys(text: str) -> set[tuple[str, str]]:
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="`config` must be a file that can be read"):
         FederationConfig.read(tmp_path / "nothing.toml")
+
+
+def test_the_guard_of_a_server_is_that_of_the_simulator() -> None:
+    assert Rules().clip == CLIP

@@ -9,8 +9,10 @@ from msgspec import Meta
 
 from ofediq.errors import require
 from ofediq.federation.names import Name
-from ofediq.methods.guard import CLIP
 from ofediq.settings import NonNegative, Seconds, Settings, limited, setting
+
+# That of `ofediq.methods.guard`, which a command's help page must not load.
+_CLIP = 20.0
 
 Pace = Literal["asap", "interval"]
 _Some = Annotated[int, limited(1, 10**6)]
@@ -52,7 +54,7 @@ class Rules(Settings):
         table="rounds",
     )
     clip: NonNegative | None = setting(
-        CLIP,
+        _CLIP,
         "An update of so many usual lengths, above 1, does not count; 0: everything counts as it is.",
         table="rounds",
     )
