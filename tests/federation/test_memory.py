@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,20 @@ from ofediq.errors import WireError
 from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.memory import MemoryFile
 from ofediq.federation.protocol.messages import (
+    ModelMessage,
     Publish,
     UpdateMessage,
     read_body,
     read_receipts,
+    write_json,
     write_receipts,
 )
+from ofediq.federation.protocol.task import ModelSpec, Task
+from ofediq.methods.client import Down
 from ofediq.randomness import Address
 from ofediq.storage import leaves
 from ofediq.streams import Stream
+from ofediq.streams.features import pipeline_for
 from tests.federation.network import FEDERATION, Network
 from tests.federation.test_core import CLIENTS, STEPS, coordinator, expected, stream
 
@@ -190,3 +196,44 @@ def test_a_disk_that_refuses_does_not_stop_a_client(
     assert server.finished
     assert caplog.text.count("it goes on without") == 1
     np.testing.assert_allclose(server.params, expected(TOPK, stream).params, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_what_a_client_learnt_for_itself_outlives_another_budget(restarted: bool, tmp_path: Path) -> None:
+    spec = ModelSpec("auto", (2,), "regression", pipeline=pipeline_for(("a", "b")))
+    dim = spec.build().dim
+
+    def task(levels: int, version: int, **more: Any) -> bytes:
+        method = methods.mixed(methods.untuned(methods.ofediq(0.9, levels, 1)), dim, clients=2, outputs=1)
+        return replace(Task.of(replace(method, **more), spec, seed=0), version=version).encode()
+
+    def opened(learner: Learner, step: int) -> None:
+        zeros = np.zeros(dim, np.float32)
+        learner.receive("model", ModelMessage(7, step, 2, Down(zeros, {}, {})).encode())
+
+    def begun(*tasks: bytes) -> Learner:
+        learner = Learner("f", "c", file=MemoryFile(tmp_path / "memory.npz"))
+        learner.receive("welcome", write_json(number=0))
+        for one in tasks:
+            learner.receive("task", one)
+        return learner
+
+    learner, rng = begun(task(3, 0)), np.random.default_rng(0)
+    for step in range(1, 30):
+        opened(learner, step)
+        x = rng.normal(size=2)
+        learner.learn(x, float(x[0] + 0.1 * rng.normal()))
+    own = learner.memory["weights"].copy()
+    assert np.abs(own).max() > 0.1
+    if restarted:
+        learner = begun(task(7, 1))
+    else:
+        learner.receive("task", task(7, 1))
+    opened(learner, 30)
+    np.testing.assert_array_equal(learner.memory["weights"], own)
+    took_part, said = learner.learn(np.zeros(2), 0.0)
+    assert took_part
+    assert said
+    learner.receive("task", task(7, 2, client=methods.mixed(methods.ofedavg(0.5, 0.1), dim, 2).client))
+    opened(learner, 31)
+    assert "weights" not in learner.memory  # another rule: it begins anew

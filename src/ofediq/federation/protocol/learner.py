@@ -263,7 +263,8 @@ class Learner:
         if self.inputs is None or self.task is None or task.model != self.task.model:
             self.inputs = Inputs(task.model, labelled=model.task == "classification")
             self._asked.clear()
-        self.task, self.model, self._open, self._recall.memory = task, model, None, None
+        self._recall.changed(self.task, task)
+        self.task, self.model, self._open = task, model, None
         return self._on_waiting()
 
     def _on_waiting(self) -> list[Publish]:

@@ -40,6 +40,10 @@ class Owner:
         """What never changes."""
         return {"federation": self.federation, "name": self.name}
 
+    def remembers(self, method: Mapping[str, Any]) -> bool:
+        """Whether what a client of `method` remembers is of use here: its rule is the same, whatever it sends in."""
+        return all(self.method[name] == method.get(name) for name in ("dim", "client", "beside"))
+
 
 @dataclass(frozen=True, eq=False)
 class Memory:
@@ -117,7 +121,8 @@ class MemoryFile:
     def read(self, first: Memory, owner: Owner) -> Memory:
         """What the file holds, in the form of `first`; `first` itself, and a line in the log, if that is lost.
 
-        What it knows of its own samples outlives a change of method; the method's memory does not.
+        What it knows of its own samples outlives a change of method; the method's memory does where clients go by the
+        same rule. What it said is said again in the same method only.
         """
         if not self.path.exists():
             return first
@@ -126,12 +131,13 @@ class MemoryFile:
             Stored(stored.source, {}, {"model": stored.meta["model"]}, {}).require({"model": owner.model})
             past, position = stored.tree("past", first.past), int(stored.meta["position"])
             step, method = int(stored.meta["step"]), stored.meta["method"]
-            if method != owner.method:
+            if not owner.remembers(method):
                 if not first.empty:
                     log.warning("client %s: the method is new, its memory starts clean", owner.name)
                 return replace(first, step=step, past=past, position=position)
             lost, counted = stored.tree("lost", first.lost), stored.tree("counted", first.counted)
-            return Memory(lost, counted, step, stored.array("said").tobytes(), past, position)
+            said = stored.array("said").tobytes() if method == owner.method else b""
+            return Memory(lost, counted, step, said, past, position)
         except (CheckpointError, KeyError, TypeError, ValueError) as error:
             log.warning("client: its memory is lost, it starts clean: %s", error)
             return first
@@ -175,6 +181,15 @@ class Recall:
             memory = memory.told(memory.step == before and number in (opened.counted or ()))
         self.memory = memory
         return memory
+
+    def changed(self, before: Task | None, after: Task) -> None:
+        """The task is another one: what the client's own rule remembers stays, where rule and model are the same."""
+        memory, self.memory = self.memory, None
+        if before is None or memory is None:
+            return
+        old, new = self._owner(before), self._owner(after)
+        if old.model == new.model and new.remembers(old.method):
+            self.memory = replace(memory.told(False), step=0, said=b"")  # of no round of this task
 
     def closed(self, memory: Memory, task: Task | None = None) -> None:
         """A window is over; with a `task` it is written to the file."""
