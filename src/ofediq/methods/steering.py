@@ -62,7 +62,8 @@ class Budget:
 
     No client may be louder than what the budget pays for if all were that loud: four times what is due, or an
     eighth of the whole budget if that is more. So a step in which all updates explode, or a thousand clients come
-    back at once, costs at most that.
+    back at once, costs at most that. z lies between 2^-110 and 2^100: a run whose updates are longer than 1e30 has no
+    step left to raise, and was seen to spend up to ten times its budget.
 
     Attributes:
         bits_per_step: mean uplink bits per step, all clients together.

@@ -10,12 +10,12 @@ import numpy.typing as npt
 
 from ofediq.arrays import Array, namespace
 from ofediq.errors import InputError
-from ofediq.models.base import LayeredModel, Task
+from ofediq.models.base import Around, LayeredModel
 from ofediq.models.stack import Network
 
 
 @dataclass(frozen=True)
-class Anchored(LayeredModel):
+class Anchored(Around, LayeredModel):
     """`inner` on the features of a sample, beside the naive forecast in its last columns; made by `anchored`.
 
     A sample is [features, anchors], as `ofediq.streams.features.Pipeline` writes it. With f = inner(features):
@@ -30,31 +30,6 @@ class Anchored(LayeredModel):
 
     inner: Network
     limit: float = 4.0
-
-    @property
-    def name(self) -> str:  # type: ignore[override]  # derived here, an attribute in the base class
-        """Of the inner model."""
-        return self.inner.name
-
-    @property
-    def task(self) -> Task:  # type: ignore[override]  # derived here, an attribute in the base class
-        """Of the inner model."""
-        return self.inner.task
-
-    @property
-    def dim(self) -> int:  # type: ignore[override]  # derived here, an attribute in the base class
-        """D of the inner model."""
-        return self.inner.dim
-
-    @property
-    def convex(self) -> bool:  # type: ignore[override]  # derived here, an attribute in the base class
-        """As convex as the inner model."""
-        return self.inner.convex
-
-    @property
-    def chunk(self) -> int:  # type: ignore[override]  # derived here, an attribute in the base class
-        """Of the inner model."""
-        return self.inner.chunk
 
     @property
     def l2(self) -> float:  # type: ignore[override]  # derived here, an attribute in the base class

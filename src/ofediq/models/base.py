@@ -109,6 +109,42 @@ class Model(abc.ABC):
         return {"name": self.name, "task": self.task, "dim": self.dim, "convex": self.convex}
 
 
+class Around(Model):
+    """A model around another one: what is said of it here is the inner one's.
+
+    Attributes:
+        inner: that one.
+    """
+
+    inner: Any
+
+    @property
+    def name(self) -> str:  # type: ignore[override]  # derived here, an attribute in the base class
+        """Of the inner model."""
+        return str(self.inner.name)
+
+    @property
+    def task(self) -> Task:  # type: ignore[override]  # derived here, an attribute in the base class
+        """Of the inner model."""
+        task: Task = self.inner.task
+        return task
+
+    @property
+    def dim(self) -> int:  # type: ignore[override]  # derived here, an attribute in the base class
+        """D of the inner model."""
+        return int(self.inner.dim)
+
+    @property
+    def convex(self) -> bool:  # type: ignore[override]  # derived here, an attribute in the base class
+        """As convex as the inner model."""
+        return bool(self.inner.convex)
+
+    @property
+    def chunk(self) -> int:  # type: ignore[override]  # derived here, an attribute in the base class
+        """Of the inner model."""
+        return int(self.inner.chunk)
+
+
 class LayeredModel(Model):
     """A model given by a forward pass and a hand-derived backward pass.
 

@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from ofediq.arrays import Array
 from ofediq.models.anchor import Anchored
-from ofediq.models.base import Experts, Model, Task
+from ofediq.models.base import Around, Experts
 
 
 @dataclass(frozen=True)
-class Late(Model):
+class Late(Around):
     """`inner` where the target of a sample is known some steps after it was predicted; made by `late`.
 
     A sample is [row, earlier row, its target, known], as `ofediq.streams.features.featurize` writes it for samples
@@ -27,31 +27,6 @@ class Late(Model):
     """
 
     inner: Anchored
-
-    @property
-    def name(self) -> str:  # type: ignore[override]  # derived here, an attribute in the base class
-        """Of the inner model."""
-        return self.inner.name
-
-    @property
-    def task(self) -> Task:  # type: ignore[override]  # derived here, an attribute in the base class
-        """Of the inner model."""
-        return self.inner.task
-
-    @property
-    def dim(self) -> int:  # type: ignore[override]  # derived here, an attribute in the base class
-        """D of the inner model."""
-        return self.inner.dim
-
-    @property
-    def convex(self) -> bool:  # type: ignore[override]  # derived here, an attribute in the base class
-        """As convex as the inner model."""
-        return self.inner.convex
-
-    @property
-    def chunk(self) -> int:  # type: ignore[override]  # derived here, an attribute in the base class
-        """Of the inner model."""
-        return self.inner.chunk
 
     @property
     def deep(self) -> bool:
