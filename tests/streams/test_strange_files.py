@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from ofediq.errors import DataError
 from ofediq.streams import load_own
@@ -181,3 +184,52 @@ def test_arrays_of_other_things_are_refused(tmp_path: Path, array: Any, message:
 def test_a_target_with_an_axis_of_one_is_a_column(tmp_path: Path) -> None:
     np.savez(tmp_path / "own.npz", x=np.ones((2, 3), ">f4"), y=np.array([[0.5], [1.5]], ">f8"))
     assert load_own(tmp_path / "own.npz", "y", scaling="none").dataset.y.tolist() == [0.5, 1.5]
+
+
+def test_separators_at_the_end_of_lines_shift_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "own.csv"
+    path.write_text("a,y\n1,0.5,\n2,1.5,\n")
+    data = load_own(path, "y", scaling="none").dataset
+    assert (data.x.ravel().tolist(), data.y.tolist()) == ([1.0, 2.0], [0.5, 1.5])
+    path.write_text("a,y\n1,0.5,7\n2,1.5,8\n")
+    with pytest.raises(DataError, match="its first row has 3 cells, and its header 2 names"):
+        load_own(path, "y")
+
+
+CELLS = [
+    "1",
+    "2.5",
+    "-3e5",
+    "",
+    "NA",
+    "inf",
+    "True",
+    "eco",
+    "1,5",
+    "2024-01-01",
+    "31/12/2023",
+    "1e400",
+    "9" * 30,
+    "é",
+    "?",
+    "[1]",
+]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(st.sampled_from(["a", "b", "when", "year", "month", "day", " z"]), max_size=3),
+    st.lists(st.lists(st.sampled_from(CELLS), min_size=1, max_size=5), min_size=1, max_size=12),
+    st.sampled_from([",", ";", "|"]),
+    st.sampled_from([None, "a", "when"]),
+)
+def test_whatever_is_in_a_file_it_is_read_or_refused_in_a_sentence(
+    tmp_path: Path, names: list[str], rows: list[list[str]], separator: str, time: str | None
+) -> None:
+    path = tmp_path / "own.csv"
+    quoted = [[f'"{cell}"' if separator in cell else cell for cell in row] for row in rows]
+    path.write_text("\n".join(separator.join(row) for row in [[*names, "y"], *quoted]))
+    with suppress(DataError):
+        data = load_own(path, "y", time_column=time).dataset
+        assert len(data) <= len(rows)
+        assert np.isfinite(data.y).all()

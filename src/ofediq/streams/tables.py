@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import gzip
+import warnings
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -105,7 +107,7 @@ def _read_frame(path: Path, kind: str) -> Table:
     named = [name for name in frame.index.names if name is not None]
     if named:  # an index with a name is a column; without one it numbers the rows
         frame = frame.reset_index(level=named)
-    return Table(path, frame.rename(columns=str), {})
+    return Table(path, frame.reset_index(drop=True).rename(columns=str), {})
 
 
 def _read_csv(path: Path) -> Table:
@@ -117,15 +119,33 @@ def _read_csv(path: Path) -> Table:
     encoding = encoding_of(path.name, head)
     with opened(path, "rt", encoding=encoding, newline="") as file:
         header = next((line for line in file if line.strip()), "")
-    separator = separator_of(header)
+        separator = separator_of(header)
+        names = next(csv.reader([header], delimiter=separator), [])
+        _require_names(path, names, next(_rows(file, separator), []))
     choices = {"sep": separator, "encoding": encoding, "low_memory": False, "skipinitialspace": True}
+    choices |= {"index_col": False}  # else a row with one cell more than the header shifts all others by one
     choices |= {"na_values": sorted(MISSING), "compression": "gzip" if opened is gzip.open else None}
     signs = ".," if separator == ";" else "."
-    readings = [pandas.read_csv(path, decimal=sign, **choices) for sign in signs]
+    with warnings.catch_warnings():  # separators at the end of lines are no cells
+        warnings.simplefilter("ignore", pandas.errors.ParserWarning)
+        readings = [pandas.read_csv(path, decimal=sign, **choices) for sign in signs]
     frame = max(readings, key=lambda one: one.select_dtypes("number").shape[1])
-    repeated = names_in(next(csv.reader([header], delimiter=separator), []))[1]
-    names = [str(name).strip() for name in frame.columns]
-    return Table(path, frame.set_axis(names, axis=1), {}, repeated=repeated)
+    frame = frame.set_axis([str(name).strip() for name in frame.columns], axis=1)
+    return Table(path, frame, {}, repeated=names_in(names)[1])
+
+
+def _require_names(path: Path, names: list[str], first: list[str]) -> None:
+    """Every cell of a row belongs to a name; empty ones after the last are only separators at the end of lines."""
+    if any(cell.strip() for cell in first[len(names) :]):
+        raise DataError(
+            f"{path.name} cannot be read: its first row has {len(first)} cells, and its header {len(names)} names"
+        )
+
+
+def _rows(file: Any, separator: str) -> Iterator[list[str]]:
+    """The rows that csv can read; pandas finds what is wrong with the others."""
+    with suppress(csv.Error, UnicodeDecodeError):
+        yield from (row for row in csv.reader(file, delimiter=separator, skipinitialspace=True) if row)
 
 
 def _read_npz(path: Path) -> Table:
