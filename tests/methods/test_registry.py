@@ -84,6 +84,20 @@ def test_two_optimisers_of_one_name_have_different_identities() -> None:
     assert describe(one) == describe(methods.optimizer(optax.adam(0.01)))
 
 
+def test_optimisers_that_differ_later_have_different_identities() -> None:
+    """A limit that is seldom reached and a schedule that changes late move alike at first."""
+    rules = [
+        optax.sgd(0.1),
+        optax.chain(optax.clip(100.0), optax.sgd(0.1)),
+        optax.chain(optax.clip(200.0), optax.sgd(0.1)),
+        optax.sgd(optax.piecewise_constant_schedule(0.1, {100: 0.1})),
+        optax.sgd(optax.piecewise_constant_schedule(0.1, {200: 0.1})),
+    ]
+    prints = [methods.optimizer(rule).fingerprint for rule in rules]
+    assert len(set(prints)) == len(rules)
+    assert methods.optimizer(optax.chain(optax.clip(100.0), optax.sgd(0.1))).fingerprint == prints[1]
+
+
 @pytest.mark.parametrize("name", entries())
 def test_what_clients_run_survives_the_wire(name: str) -> None:
     made = entries()[name].make({}, TERMS)

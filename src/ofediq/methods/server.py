@@ -8,7 +8,6 @@ beside the model.
 from __future__ import annotations
 
 import abc
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -16,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ofediq.arrays import Array, map_leaves, namespace
-from ofediq.errors import extra, require, require_positive
+from ofediq.errors import require, require_positive
+from ofediq.methods.fingerprint import fingerprint
 from ofediq.methods.mirror import Euclidean, MirrorMap
 from ofediq.methods.pieces import piece
 
@@ -236,7 +236,7 @@ class Adam(ServerRule):
 class Optimizer(ServerRule):
     """Any optax transformation, fed with the mean update total / K as if it were a gradient.
 
-    `fingerprint` tells two transformations apart by what they do: a digest of their first moves from fixed gradients.
+    `fingerprint` tells two transformations apart, see `methods.fingerprint`.
     """
 
     label: str
@@ -270,7 +270,7 @@ def descend(step_size: float, mirror: MirrorMap | None = None) -> Descend:
 
 def optimizer(transformation: Any, name: str = "custom") -> Optimizer:
     """An optax transformation as server rule, such as `optimizer(optax.adam(0.01), "adam")`."""
-    return Optimizer(name, transformation, _fingerprint(transformation))
+    return Optimizer(name, transformation, fingerprint(transformation))
 
 
 def adam(step_size: float) -> Adam:
@@ -281,16 +281,3 @@ def adam(step_size: float) -> Adam:
     array([-0.1,  0.1], dtype=float32)
     """
     return Adam(step_size)
-
-
-def _fingerprint(transformation: Any) -> str:
-    """A digest of the first five moves along gradients that grow, shrink and change their sign, to 5 digits."""
-    numpy = extra("jax.numpy", "sim")
-    params = numpy.asarray([1.0, -0.5, 2.0, 0.0], np.float32)
-    state, moves = transformation.init(params), []
-    for scale in (1.0, 3.0, -0.1, 1e-3, 30.0):
-        gradient = np.float32(scale) * numpy.asarray([1.0, -2.0, 0.5, 1e-2], np.float32)
-        move, state = transformation.update(gradient, state, params)
-        params = params + move
-        moves += [f"{float(one):.4e}" for one in move]
-    return hashlib.blake2b(" ".join(moves).encode(), digest_size=6).hexdigest()
