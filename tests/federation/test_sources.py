@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from ofediq.errors import DataError, InputError
-from ofediq.federation.network.sources import Feeder, Rows
+from ofediq.federation.network.sources import Feeder, Rows, read_lines
 from ofediq.federation.protocol.inputs import Inputs
 from ofediq.federation.protocol.messages import ModelMessage
 from ofediq.methods.client import Down
@@ -105,3 +106,10 @@ def test_truth_values_are_read_from_texts_too() -> None:
     inputs = Inputs(spec, labelled=False)
     for text, number in (("True", 1.0), ("false", 0.0), (True, 1.0), ("1", 1.0)):
         assert inputs.readings({"heat": "1.5", "wind": text}).tolist() == [[1.5, number]]
+
+
+@pytest.mark.parametrize("called", ["[1]", '{"a": 1}'])
+def test_an_id_that_nothing_can_be_found_by_is_refused(called: str) -> None:
+    (found,) = read_lines(io.StringIO(f'{{"x": [1, 2], "id": {called}, "y": 3}}'))
+    assert isinstance(found, InputError)
+    assert str(found).startswith("`id` of line 1 must be a text or a number, got ")

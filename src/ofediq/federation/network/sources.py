@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, TextIO
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.errors import DataError, InputError
+from ofediq.errors import DataError, InputError, shown
 from ofediq.federation.network.outlets import Outlet
 from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.messages import Publish
@@ -263,9 +263,12 @@ def read_lines(file: TextIO) -> Iterator[SourceSample | InputError]:
             content = json.loads(line)
             if "x" not in content and "id" not in content:
                 raise KeyError("x")
-            time = content.get("time")
+            time, called = content.get("time"), content.get("id")
+            if isinstance(called, list | dict):
+                yield InputError(f"`id` of line {number} must be a text or a number, got {shown(called)}")
+                continue
             moment = None if time is None else _moment([str(time)])
-            yield SourceSample(content.get("x"), content.get("y"), moment, content.get("id"))
+            yield SourceSample(content.get("x"), content.get("y"), moment, called)
         except (ValueError, KeyError, AttributeError, TypeError):
             yield InputError(
                 f"line {number} must be JSON like {{'x': [..], 'y': ..}}, got {line.strip()[:60]!r}"
