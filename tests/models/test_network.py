@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from ofediq.errors import InputError
 from ofediq.models import Conv, Dense, Identity, Network, Pool, Relu, Tanh, cnn, network
-from ofediq.models.layers import Layer, parse, spelled
+from ofediq.models.layers import Gelu, Layer, Leaky, Mean, Norm, Silu, parse, spelled
 from tests.models.stacks import loss, outputs, stacks
 
 IMAGES: Any = {"shape": (9, 8), "task": "classification", "classes": 3}
@@ -95,6 +95,9 @@ def test_an_activation_of_the_outputs() -> None:
         ("dense 4, conv 4, dense", r"`layers` must have 'conv 4' on images .*, got \[4\]"),
         ("pool, pool, conv 4, dense", "`layers` must have 'conv 4' on at least 3 x 3 values, got 2 x 2"),
         ("pool, pool, pool, pool, dense", "`layers` must have 'pool' on at least 2 x 2 values, got 1 x 1"),
+        ("conv 4 6y6, dense", "got 'conv 4 6y6'"),
+        ("dense 1.5, dense", "got 'dense 1.5'"),
+        ("norm, dense", "`layers` must have a norm behind a conv or dense layer"),
         ([Dense(3), "pool"], "`layers` must be Conv, Pool, .* values, got 'pool'"),
     ],
 )
@@ -104,10 +107,16 @@ def test_what_does_not_fit_is_refused_in_one_sentence(layers: Any, sentence: str
 
 
 def test_wrong_arguments() -> None:
-    with pytest.raises(InputError, match="`size` must be 3 or 5, got 4"):
-        Conv(8, size=4)
-    with pytest.raises(InputError, match="`size` must be 2 for a pool, got 3"):
-        Pool(3)
+    with pytest.raises(InputError, match=r"`size` must be an integer .*, got 0"):
+        Conv(8, size=0)
+    with pytest.raises(InputError, match="`same` must be False for filters of an even side"):
+        Conv(8, size=4, same=True)
+    with pytest.raises(InputError, match=r"`size` must be an integer .*, got 1"):
+        Pool(1)
+    with pytest.raises(InputError, match="`epsilon` must be positive, got 0"):
+        Norm(0.0)
+    with pytest.raises(InputError, match="`below` must lie between 0 and 1, got 2"):
+        Leaky(2.0)
     with pytest.raises(InputError, match="`classes` must be at least 2"):
         network("dense", shape=(3,), task="classification")
     with pytest.raises(InputError, match="`shape` must be an integer >= 1, got 0"):
@@ -119,3 +128,20 @@ def test_wrong_arguments() -> None:
 def test_layers_in_words() -> None:
     assert parse("Conv 8 3x3 valid , identity") == (Conv(8), Identity())
     assert parse("dense unbiased, TANH") == (Dense(bias=False), Tanh())
+    assert parse("conv 8 7x7 stride2 margin0-1, leaky 0.2 1, pool 3, mean, norm 1e-05 unbiased, gelu") == (
+        Conv(8, 7, stride=2, margin=(0, 1)),
+        Leaky(0.2, 1.0),
+        Pool(3),
+        Mean(),
+        Norm(1e-5, bias=False),
+        Gelu(),
+    )
+
+
+def test_an_activation_that_falls_stays_behind_the_pool() -> None:
+    before, after = (
+        network(words, **IMAGES) for words in ("conv 4, silu, pool, dense", "conv 4, pool, silu, dense")
+    )
+    assert [stage.kind for stage in before.stages] == ["conv", "pool", "dense"]
+    assert [stage.kind for stage in after.stages] == ["conv", "dense"]
+    assert after.stages[0].activation == Silu()

@@ -2,52 +2,147 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 from ofediq.errors import InputError, require, require_integer
+from ofediq.models.activations import (
+    ACTIVATIONS,
+    Activation,
+    Elu,
+    Gelu,
+    GeluTanh,
+    Identity,
+    Leaky,
+    Relu,
+    Sigmoid,
+    Silu,
+    Softplus,
+    Tanh,
+)
 
-SIZES = (3, 5)
-"""Sides of the filters that there are."""
+__all__ = [
+    "Activation",
+    "Conv",
+    "Dense",
+    "Elu",
+    "Gelu",
+    "GeluTanh",
+    "Identity",
+    "Layer",
+    "Leaky",
+    "Mean",
+    "Norm",
+    "Pool",
+    "Relu",
+    "Sigmoid",
+    "Silu",
+    "Softplus",
+    "Tanh",
+    "arranged",
+    "is_stack",
+    "parse",
+    "spelled",
+]
+
+_LARGEST = 1024  # side of a filter or a window
 
 
 @dataclass(frozen=True)
 class Conv:
-    """A convolution of `filters` square filters, stride 1; of an image [height, width, channels].
+    """A convolution of `filters` square filters; of an image [height, width, channels].
 
     Attributes:
         filters: channels of the result.
-        size: side of each filter, 3 or 5.
-        same: pad the image with zeros, so that the result is as large; else it is smaller by `size` - 1.
+        size: side of each filter.
+        same: pad the image with zeros, half a filter on each side, so that with stride 1 the result is as large.
         bias: whether a number per filter is added.
+        stride: from one position of the filters to the next.
+        margin: rows and columns of zeros before and after the image, where it is not `same`.
     """
 
     filters: int
     size: int = 3
     same: bool = False
     bias: bool = True
+    stride: int = 1
+    margin: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
         require_integer("filters", self.filters, 1)
-        require(self.size in SIZES, "size", "must be 3 or 5", self.size)
+        require_integer("size", self.size, 1, _LARGEST)
+        require_integer("stride", self.stride, 1, _LARGEST)
+        for side in self.margin:
+            require_integer("margin", side, 0, _LARGEST)
+        require(
+            not self.same or (self.size % 2 == 1 and self.margin == (0, 0)),
+            "same",
+            "must be False for filters of an even side, and beside a margin",
+            self.same,
+        )
+
+    @property
+    def margins(self) -> tuple[int, int]:
+        """Zeros before and after."""
+        return (self.size // 2,) * 2 if self.same else self.margin
 
     def __str__(self) -> str:
-        words = ("5x5" * (self.size == 5), "same" * self.same, "unbiased" * (not self.bias))
+        words = (
+            f"{self.size}x{self.size}" * (self.size != 3),
+            "same" * self.same,
+            f"stride{self.stride}" * (self.stride != 1),
+            "margin{}-{}".format(*self.margin) * (self.margin != (0, 0)),
+            "unbiased" * (not self.bias),
+        )
         return " ".join(("conv", str(self.filters), *filter(None, words)))
 
 
 @dataclass(frozen=True)
 class Pool:
-    """The largest of each 2 x 2 values; an odd last row or column is dropped."""
+    """The largest of each `size` x `size` values; what is left over at the end is dropped."""
 
     size: int = 2
 
     def __post_init__(self) -> None:
-        require(self.size == 2, "size", "must be 2 for a pool", self.size)
+        require_integer("size", self.size, 2, _LARGEST)
 
     def __str__(self) -> str:
-        return "pool"
+        return "pool" if self.size == 2 else f"pool {self.size}"
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean of each `size` x `size` values of an image, or of all of them where `size` is None."""
+
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.size is not None:
+            require_integer("size", self.size, 2, _LARGEST)
+
+    def __str__(self) -> str:
+        return "mean" if self.size is None else f"mean {self.size}"
+
+
+@dataclass(frozen=True)
+class Norm:
+    """Layer normalisation: mean 0 and variance 1 over the channels or units, then a learnt scale and bias for each.
+
+    Attributes:
+        epsilon: added to the variance.
+        bias: whether a number per channel is added.
+    """
+
+    epsilon: float = 1e-6
+    bias: bool = True
+
+    def __post_init__(self) -> None:
+        require(self.epsilon > 0, "epsilon", "must be positive", self.epsilon)
+
+    def __str__(self) -> str:
+        return " ".join(("norm", f"{self.epsilon:g}", *(["unbiased"] if not self.bias else [])))
 
 
 @dataclass(frozen=True)
@@ -71,48 +166,11 @@ class Dense:
         return " ".join(("dense", *filter(None, words)))
 
 
-@dataclass(frozen=True)
-class Relu:
-    """max(0, x)."""
+Layer: TypeAlias = Conv | Pool | Mean | Norm | Dense | Activation
 
-    word: ClassVar[str] = "relu"
-
-    def __str__(self) -> str:
-        return self.word
-
-
-@dataclass(frozen=True)
-class Tanh:
-    """The hyperbolic tangent."""
-
-    word: ClassVar[str] = "tanh"
-
-    def __str__(self) -> str:
-        return self.word
-
-
-@dataclass(frozen=True)
-class Identity:
-    """x itself: a hidden layer without an activation."""
-
-    word: ClassVar[str] = "identity"
-
-    def __str__(self) -> str:
-        return self.word
-
-
-Activation: TypeAlias = Relu | Tanh | Identity
-Layer: TypeAlias = Conv | Pool | Dense | Activation
-
-_ACTIVATIONS = get_args(Activation)
-_PLAIN: dict[str, type[Any]] = {"pool": Pool, **{kind.word: kind for kind in _ACTIVATIONS}}
-_OPTIONS: dict[str, dict[str, Any]] = {
-    "3x3": {"size": 3},
-    "5x5": {"size": 5},
-    "same": {"same": True},
-    "valid": {"same": False},
-    "unbiased": {"bias": False},
-}
+_PLAIN: dict[str, type[Activation]] = {kind.word: kind for kind in ACTIVATIONS}
+_WORDS = ("conv", "dense", "pool", "mean", "norm", *_PLAIN)
+_OPTION = re.compile(r"(?P<size>\d+)x(?P=size)|stride(?P<stride>\d+)|margin(?P<before>\d+)-(?P<after>\d+)")
 
 
 def is_stack(text: str) -> bool:
@@ -121,7 +179,7 @@ def is_stack(text: str) -> bool:
     >>> is_stack("conv 8, dense 10"), is_stack("cnn")
     (True, False)
     """
-    return text.replace(",", " ").split()[:1] in [["conv"], ["dense"], *([word] for word in _PLAIN)]
+    return text.replace(",", " ").split()[:1] in [[word] for word in _WORDS]
 
 
 def parse(text: str) -> tuple[Layer, ...]:
@@ -143,10 +201,9 @@ def spelled(layers: Iterable[Layer]) -> str:
 
 
 def arranged(layers: Iterable[Layer]) -> tuple[Layer, ...]:
-    """`layers` in the one order that names a stack: each convolution or dense layer, its activation, its pools.
+    """`layers` in the one order that names a stack: activations that never fall in front of pools.
 
-    ReLU is put where a hidden layer names no activation. Pooling and activations commute, since activations never
-    fall.
+    ReLU is put where a hidden convolution or dense layer is followed by no activation.
 
     >>> spelled(arranged(parse("conv 8, pool, conv 8, pool, tanh, dense 10")))
     'conv 8, relu, pool, conv 8, tanh, pool, dense 10'
@@ -155,7 +212,8 @@ def arranged(layers: Iterable[Layer]) -> tuple[Layer, ...]:
     for layer in layers:
         if not isinstance(layer, get_args(Layer)):
             raise InputError(
-                f"`layers` must be Conv, Pool, Dense, Relu, Tanh or Identity values, got {layer!r}"
+                "`layers` must be Conv, Pool, Mean, Norm, Dense, Relu, Tanh or other activations' values, "
+                f"got {layer!r}"
             )
         if isinstance(layer, (Conv, Dense)):
             groups.append([])
@@ -168,35 +226,80 @@ def arranged(layers: Iterable[Layer]) -> tuple[Layer, ...]:
 
 def _group(group: list[Layer], hidden: bool) -> list[Layer]:
     """One convolution or dense layer with what follows it; pools alone before the first."""
-    chosen = [layer for layer in group if isinstance(layer, _ACTIVATIONS)]
-    pools: list[Layer] = [layer for layer in group if isinstance(layer, Pool)]
-    heads = [layer for layer in group if isinstance(layer, (Conv, Dense))]
-    if len(chosen) > len(heads):
-        raise InputError(
-            f"`layers` must have at most one activation after each conv or dense layer, got {spelled(group)!r}"
-        )
-    if pools and heads and isinstance(heads[0], Dense):
+    head = group[0] if group and isinstance(group[0], (Conv, Dense)) else None
+    made: list[Layer] = []
+    for layer in group:
+        if isinstance(layer, Activation):
+            if head is None or isinstance(made[-1], Activation):
+                raise InputError(
+                    "`layers` must have at most one activation after each conv or dense layer, "
+                    f"got {spelled(group)!r}"
+                )
+            _put(made, layer)
+        else:
+            made.append(layer)
+    if head is None and any(isinstance(layer, Norm) for layer in group):
+        raise InputError(f"`layers` must have a norm behind a conv or dense layer, got {spelled(group)!r}")
+    if isinstance(head, Dense) and any(isinstance(layer, (Pool, Mean)) for layer in group):
         raise InputError(f"`layers` must have a pool after images only, got {spelled(group)!r}")
-    if heads and not chosen and hidden:
-        chosen = [Relu()]
-    if chosen == [Identity()] and not hidden:
-        chosen = []
-    return [*heads, *chosen, *pools]
+    if head and hidden and not any(isinstance(layer, Activation) for layer in made):
+        norms = [place for place, layer in enumerate(made) if isinstance(layer, Norm)]
+        made.insert(max(norms, default=0) + 1, Relu())
+    if not hidden and len(made) > 1 and made[-1] == Identity():
+        made.pop()
+    return made
+
+
+def _put(made: list[Layer], activation: Activation) -> None:
+    """`activation` behind `made`, or where it belongs: in front of pools of which the largest stays the largest."""
+    place = len(made)
+    while activation.rises and isinstance(made[place - 1], Pool):
+        place -= 1
+    if isinstance(made[place - 1], Activation):
+        raise InputError(
+            "`layers` must have at most one activation after each conv or dense layer, "
+            f"got {spelled([*made, activation])!r}"
+        )
+    made.insert(place, activation)
 
 
 def _layer(words: list[str]) -> Layer:
     """One layer from its words."""
     kind, *rest = words or [""]
-    if kind in _PLAIN and not rest:
-        return _PLAIN[kind]()  # type: ignore[no-any-return]  # one of the classes above
-    numbers = [int(word) for word in rest if word.isdecimal()]
-    options = {key: value for word in rest for key, value in _OPTIONS.get(word, {}).items()}
-    known = all(word.isdecimal() or word in _OPTIONS for word in rest) and len(numbers) <= 1
-    if kind == "conv" and known and numbers:
-        return Conv(numbers[0], **options)
-    if kind == "dense" and known and set(options) <= {"bias"}:
-        return Dense(numbers[0] if numbers else None, **options)
+    numbers = [word for word in rest if word[0].isdecimal() and not _OPTION.fullmatch(word)]
+    options = _options([word for word in rest if word not in numbers])
+    try:
+        if options is not None and (len(numbers) < 2 or kind == Leaky.word):
+            if kind == "conv" and numbers:
+                return Conv(int(numbers[0]), **options)
+            if kind == "dense" and set(options) <= {"bias"}:
+                return Dense(int(numbers[0]) if numbers else None, **options)
+            if kind == "norm" and set(options) <= {"bias"}:
+                return Norm(float(numbers[0]) if numbers else Norm.epsilon, **options)
+            if not options and kind in ("pool", "mean"):
+                return (Pool if kind == "pool" else Mean)(*map(int, numbers))
+            if not options and kind in _PLAIN and (kind == Leaky.word or not numbers):
+                return _PLAIN[kind](*map(float, numbers))
+    except (ValueError, TypeError):  # such as 'dense 1.5'
+        pass
     raise InputError(
         "`layers` must be words like 'conv 32', 'conv 32 5x5 same', 'pool', 'relu', 'tanh' and 'dense 10', "
         f"got {' '.join(words)!r}"
     )
+
+
+def _options(words: Iterable[str]) -> dict[str, Any] | None:
+    """What the other words of a layer say; None if one of them says nothing."""
+    options: dict[str, Any] = {}
+    plain = {"same": {"same": True}, "valid": {"same": False}, "unbiased": {"bias": False}}
+    for word in words:
+        found = _OPTION.fullmatch(word)
+        if found:
+            given = {key: int(value) for key, value in found.groupdict().items() if value is not None}
+            margin = {"margin": (given["before"], given["after"])} if "before" in given else given
+            options.update(margin)
+        elif word in plain:
+            options.update(plain[word])
+        else:
+            return None
+    return options

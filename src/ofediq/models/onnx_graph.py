@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.errors import InputError, extra
+from ofediq.models.activations import Activation, Gelu, GeluTanh, Identity, Leaky, Silu
 from ofediq.models.anchor import Anchored
 from ofediq.models.base import Model
 from ofediq.models.stack import Network
@@ -29,7 +30,7 @@ def to_onnx(model: Model, params: npt.NDArray[np.float32], about: dict[str, str]
     """
     onnx = extra("onnx", "onnx")
     inner = model.inner if isinstance(model, Anchored) else model
-    if not isinstance(inner, Network) or inner.channels_first or inner.places is not None:
+    if not isinstance(inner, Network) or not inner.as_given or inner.places is not None:
         raise InputError(f"`model` must be a built-in stack of layers for ONNX, got {model.name!r}")
     graph = _Graph(onnx)
     shape = list(inner.shape)
@@ -91,18 +92,45 @@ class _Graph:
             name = self.node("MatMul", name, self.array(np.asarray(weights, np.float32)))
             if stage.bias:
                 name = self.node("Add", name, self.array(np.asarray(bias, np.float32)))
+        elif stage.kind == "norm":
+            parts = [weights.reshape(-1), bias] if stage.bias else [weights.reshape(-1)]
+            arrays = (self.array(np.asarray(part, np.float32)) for part in parts)
+            name = self.node("LayerNormalization", name, *arrays, axis=-1, epsilon=stage.epsilon)
         else:
             name = self.node("Transpose", self.node("Reshape", name, shape), perm=[0, 3, 1, 2])
             if stage.kind == "conv":
-                channels = stage.inputs[-1]
-                filters = np.asarray(weights, np.float32).reshape(stage.size, stage.size, channels, -1)
+                filters = np.asarray(weights, np.float32).reshape(*stage.size, stage.inputs[-1], -1)
                 kernel = self.array(filters.transpose(3, 2, 0, 1))
                 given = (kernel, self.array(np.asarray(bias, np.float32))) if stage.bias else (kernel,)
-                name = self.node("Conv", name, *given, pads=[stage.margin] * 4)
-            if stage.kind == "pool" or stage.pooled:
-                name = self.node("MaxPool", name, kernel_shape=[2, 2], strides=[2, 2])
+                pads = [side for side in stage.margins for _ in range(2)]
+                name = self.node("Conv", name, *given, pads=pads, strides=[stage.stride] * 2)
+            if stage.kind != "conv" or stage.pooled:
+                window = [2, 2] if stage.pooled else list(stage.size)
+                kind = "AveragePool" if stage.kind == "mean" else "MaxPool"
+                name = self.node(kind, name, kernel_shape=window, strides=window)
             name = self.node("Transpose", name, perm=[0, 2, 3, 1])
-        return name if stage.activation == "identity" else self.node(stage.activation.capitalize(), name)
+        return self.activation(stage.activation, name)
+
+    def activation(self, chosen: Activation, name: str) -> str:
+        """What follows a layer."""
+        if isinstance(chosen, Identity):
+            return name
+        if isinstance(chosen, Leaky):
+            return self.node("LeakyRelu", name, alpha=chosen.below)
+        if isinstance(chosen, Silu):
+            return self.node("Mul", name, self.node("Sigmoid", name))
+        if not isinstance(chosen, (Gelu, GeluTanh)):
+            return self.node(chosen.word.capitalize(), name)
+        half, one = (self.array(np.float32(value)) for value in (0.5, 1.0))
+        if isinstance(chosen, Gelu):
+            inner = self.node("Erf", self.node("Mul", name, self.array(np.float32(np.sqrt(0.5)))))
+        else:
+            cube = self.node(
+                "Mul", self.node("Mul", name, name), self.node("Mul", name, self.array(np.float32(0.044715)))
+            )
+            width = self.array(np.float32(np.sqrt(2 / np.pi)))
+            inner = self.node("Tanh", self.node("Mul", self.node("Add", name, cube), width))
+        return self.node("Mul", self.node("Mul", name, half), self.node("Add", inner, one))
 
     def anchored(self, name: str, anchors: str, *, regression: bool) -> str:
         """What was learnt beside the naive forecast: forecast + unit x outputs, or log-odds + outputs."""

@@ -15,7 +15,8 @@ from ofediq.arrays import Array, namespace
 from ofediq.errors import InputError, require, require_integer, require_nonnegative
 from ofediq.models.base import LayeredModel, Task
 from ofediq.models.layers import Dense, Layer, arranged, parse, spelled
-from ofediq.models.stages import Shape, Stage, backward, forward, stages_of
+from ofediq.models.passes import backward, forward
+from ofediq.models.stages import Shape, Stage, stages_of
 
 Vector = npt.NDArray[np.float32]
 
@@ -66,6 +67,7 @@ class Network(LayeredModel):
         start: from a seed to the parameters before the first step, where they are not the usual ones.
         places: where the arrays lie in the flat vector, where not one after another.
         channels_first: whether samples are [channels, height, width].
+        scaling: a factor and a shift of the samples, in front of the first layer.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Network(LayeredModel):
     start: Callable[[int], Vector] | None = field(default=None, repr=False)
     places: tuple[Place, ...] | None = field(default=None, repr=False)
     channels_first: bool = False
+    scaling: tuple[float, float] = (1.0, 0.0)
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
@@ -104,13 +107,16 @@ class Network(LayeredModel):
         return self.stages[-1].outputs[0]
 
     def initial(self, seed: int = 0) -> Vector:
-        """Glorot's weights and zero biases; all zero without a hidden layer."""
+        """Glorot's weights, scales of 1 and zero biases; all zero without a hidden layer."""
         if self.start is not None:
             return self.start(seed)
         rng, pieces = np.random.default_rng(seed), []
         for stage in self.stages:
             size = math.prod(stage.matrix)
-            pieces.append(np.zeros(size, np.float32) if self.convex else glorot(rng, *stage.spread, size))
+            if stage.kind == "norm":
+                pieces.append(np.ones(size, np.float32))
+            else:
+                pieces.append(np.zeros(size, np.float32) if self.convex else glorot(rng, *stage.spread, size))
             pieces.append(np.zeros(stage.bias * stage.matrix[1], np.float32))
         return np.concatenate(pieces)
 
@@ -125,7 +131,7 @@ class Network(LayeredModel):
     def backward(self, params: Array, cache: Any, deltas: Array, each: bool) -> Array:
         """Back through the layers."""
         pieces: list[Array] = []
-        first = next(depth for depth, stage in enumerate(self.stages) if stage.kind != "pool")
+        first = next(depth for depth, stage in enumerate(self.stages) if stage.learns)
         arrays = self._arrays(params)
         for depth in reversed(range(first, len(self.stages))):
             further = depth > first
@@ -141,9 +147,17 @@ class Network(LayeredModel):
 
     def images(self, xs: Array) -> Array:
         """Samples as the first layer wants them: [n, height, width, channels] or [n, ...]."""
+        factor, shift = (np.float32(number) for number in self.scaling)
+        if self.scaling != (1.0, 0.0):
+            xs = xs * factor + shift
         if self.channels_first:
             return xs.reshape(len(xs), *self.shape).transpose(0, 2, 3, 1)
         return xs.reshape(len(xs), *self.stages[0].inputs)
+
+    @property
+    def as_given(self) -> bool:
+        """Whether the first layer takes samples as they come."""
+        return not self.channels_first and self.scaling == (1.0, 0.0)
 
     def stack(self, shape: Shape) -> Network:
         """Itself."""
@@ -184,7 +198,7 @@ class Network(LayeredModel):
         """Of all arrays of parameters: weights and bias of each layer."""
         shapes: list[Shape] = []
         for stage in self.stages:
-            if stage.kind != "pool":
+            if stage.learns:
                 shapes += [stage.matrix, stage.matrix[1:]] if stage.bias else [stage.matrix]
         return tuple(shapes)
 
@@ -203,7 +217,7 @@ class Network(LayeredModel):
             ]
         found, rest = [], iter(arrays)
         for stage in self.stages:
-            weights = next(rest) if stage.kind != "pool" else None
+            weights = next(rest) if stage.learns else None
             found.append((weights, next(rest) if stage.bias else np.float32(0)))
         return found
 
@@ -219,13 +233,16 @@ def network(
 ) -> Network:
     """A model from its layers, in words or as values.
 
-    Layers are `conv 32`, `conv 32 5x5`, `conv 32 same` (with a margin of zeros, as large as before), `pool` (2 x 2),
-    `dense 64`, `relu`, `tanh`, `identity`. ReLU follows every hidden layer that names no activation. The last layer
-    gives the outputs; a plain `dense` there has as many as the task needs. Loss: cross-entropy of the class scores,
-    or squared error.
+    Layers are `conv 32`, `conv 32 5x5`, `conv 32 same` (with a margin of zeros, as large as before), `conv 32
+    stride2`, `pool` (the largest of 2 x 2), `pool 3`, `mean 2`, `mean` (of the whole image), `norm` (layer
+    normalisation), `dense 64`; `relu`, `tanh`, `sigmoid`, `silu`, `gelu`, `gelu-tanh`, `leaky 0.01`, `elu`,
+    `softplus`, `identity`. ReLU follows every hidden layer that names no activation. The last layer gives the
+    outputs; a plain `dense` there has as many as the task needs. Loss: cross-entropy of the class scores, or squared
+    error.
 
     Args:
-        layers: the words, or `Conv`, `Pool`, `Dense`, `Relu`, `Tanh` and `Identity` from `ofediq.models.layers`.
+        layers: the words, or `Conv`, `Pool`, `Mean`, `Norm`, `Dense`, `Relu` and the other activations' values, from
+            `ofediq.models.layers`.
         shape: of one sample: (height, width) or (height, width, channels) where there are convolutions.
         task: "classification" or "regression".
         classes: the number of class scores.

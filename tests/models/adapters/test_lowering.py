@@ -57,6 +57,53 @@ def _equinox(seed: int) -> Any:
     return nn.Sequential(layers)
 
 
+def _smooth() -> Any:
+    """What newer networks are made of: no bias, strides, means, norms and other activations."""
+    layers = [linen.Conv(4, (3, 3), use_bias=False), linen.LayerNorm(), linen.gelu]
+    layers += [lambda x: linen.avg_pool(x, (2, 2), (2, 2)), linen.Conv(5, (3, 3), strides=2), linen.silu]
+    return linen.Sequential(
+        [*layers, lambda x: x.mean((1, 2)), linen.Dense(6), linen.LayerNorm(), linen.elu, linen.Dense(3)]
+    )
+
+
+def _written_out() -> Any:
+    """The same by hand: recognised by what it computes, not by its name."""
+    layers = [lambda x: x / 255.0 - 0.5, linen.Dense(6), lambda x: jnp.maximum(x, 0), linen.Dense(5)]
+    layers += [lambda x: x / (1 + jnp.exp(-x)), linen.Dense(4), lambda x: jnp.where(x >= 0, x, 0.1 * x)]
+    return linen.Sequential([*layers, linen.Dense(3)])
+
+
+def _equinox_means(seed: int) -> Any:
+    nn = pytest.importorskip("equinox", reason="needs the extra ofediq[equinox]").nn
+    first, second = jax.random.split(jax.random.key(seed))
+    layers = [nn.Conv2d(1, 4, 3, stride=2, key=first), nn.Lambda(jax.nn.sigmoid), nn.AvgPool2d(2, 2)]
+    return nn.Sequential([*layers, nn.Lambda(jnp.ravel), nn.Linear(16, 3, key=second)])
+
+
+def _own(loss_of: Any) -> Callable[[bool], Any]:
+    """A loss of a user's own, with a convolution and a dense layer."""
+
+    def start(seed: int) -> Any:
+        first, second = jax.random.split(jax.random.key(seed))
+        filters = 0.3 * jax.random.normal(first, (3, 3, 1, 4))
+        return {"filters": filters, "weights": 0.3 * jax.random.normal(second, (36, 3)), "bias": jnp.zeros(3)}
+
+    def scores(params: Any, x: Any) -> Any:
+        order = ("NHWC", "HWIO", "NHWC")
+        maps = jax.lax.conv_general_dilated(
+            x[None, ..., None], params["filters"], (1, 1), "VALID", dimension_numbers=order
+        )
+        maps = jax.lax.reduce_window(
+            jnp.tanh(maps), -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"
+        )
+        return maps.reshape(-1) @ params["weights"] + params["bias"]
+
+    def loss(params: Any, x: Any, y: Any) -> Any:
+        return loss_of(scores(params, x), y)
+
+    return lambda lower: models.from_loss(loss, start, scores, lower=lower)
+
+
 def _from_torch(make: Any, lower: bool) -> Any:
     pytest.importorskip("torch", reason="needs the extra ofediq[torch]")
     return models.from_torch(make, "classification", lower=lower)
@@ -72,6 +119,25 @@ def _torch_channels(seed: int) -> Any:
     nn = pytest.importorskip("torch.nn", reason="needs the extra ofediq[torch]")
     first = nn.Conv2d(3, 4, 5, padding="same", bias=False)
     return nn.Sequential(nn.MaxPool2d(2), first, nn.Tanh(), nn.Flatten(), nn.Linear(80, 5), nn.Linear(5, 3))
+
+
+def _torch_functions(seed: int) -> Any:
+    """A class with a forward pass of functions, as most users write it."""
+    torch = pytest.importorskip("torch", reason="needs the extra ofediq[torch]")
+    nn, functional = torch.nn, torch.nn.functional
+
+    class Own(nn.Module):  # type: ignore[misc, name-defined]  # from `importorskip`
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Conv2d(1, 4, 3, stride=2, padding=1)
+            self.second, self.norm, self.last = nn.Linear(16, 6), nn.LayerNorm(6), nn.Linear(6, 3)
+
+        def forward(self, x: Any) -> Any:
+            x = functional.avg_pool2d(functional.gelu(self.first(x.unsqueeze(1))), 2)
+            x = functional.leaky_relu(self.norm(self.second(x.view(x.size(0), -1))), 0.2)
+            return self.last(functional.dropout(x, training=self.training))
+
+    return Own()
 
 
 Make = Callable[[bool], Any]
@@ -95,6 +161,32 @@ CASES: dict[str, tuple[Make, tuple[int, ...], str]] = {
         lambda lower: models.from_equinox(_equinox, "classification", lower=lower),
         (2, 8, 9),
         "conv 4, relu, pool, conv 3 same, identity, dense 3",
+    ),
+    "smooth": (
+        lambda lower: models.from_flax(_smooth(), (9, 9, 2), "classification", lower=lower),
+        (9, 9, 2),
+        "conv 4 same unbiased, norm 1e-06, gelu-tanh, mean 2, conv 5 stride2 margin0-1, silu, mean, "
+        "dense 6, norm 1e-06, elu, dense 3",
+    ),
+    "written out": (
+        lambda lower: models.from_flax(_written_out(), (7,), "classification", lower=lower),
+        (7,),
+        "dense 6, leaky 0 0.5, dense 5, silu, dense 4, leaky 0.1 1, dense 3",
+    ),
+    "equinox means": (
+        lambda lower: models.from_equinox(_equinox_means, "classification", lower=lower),
+        (1, 10, 11),
+        "conv 4 stride2, sigmoid, mean 2, dense 3",
+    ),
+    "own loss": (
+        _own(lambda scores, y: -jax.nn.log_softmax(scores)[y]),
+        (8, 8),
+        "conv 4 unbiased, tanh, pool, dense 3",
+    ),
+    "torch functions": (
+        lambda lower: _from_torch(_torch_functions, lower),
+        (8, 8),
+        "conv 4 same stride2, gelu, mean 2, dense 6, norm 1e-05, leaky 0.2, dense 3",
     ),
     "torch": (
         lambda lower: _from_torch(_torch, lower),
@@ -165,19 +257,14 @@ straight.defjvps(lambda step, result, x: step)
 @pytest.mark.parametrize(
     ("layers", "shape", "sentence"),
     [
-        (
-            [linen.Dense(3), linen.sigmoid, linen.Dense(3)],
-            (4,),
-            "'logistic' is no layer that the kernels know",
-        ),
-        ([linen.Dense(3), lambda x: jnp.maximum(x, 0), linen.Dense(3)], (4,), "half a slope at 0"),
-        ([linen.Dense(3), straight, linen.Dense(3)], (4,), "compute something else than itself"),
-        ([linen.Conv(3, (3, 3), strides=2), flatten, linen.Dense(3)], (9, 9, 1), "stride 1"),
-        ([linen.Conv(3, (7, 7)), flatten, linen.Dense(3)], (9, 9, 1), "`size` must be 3 or 5"),
+        ([linen.Dense(3), jnp.sin, linen.Dense(3)], (4,), "'sin' is no layer that the kernels know"),
+        ([linen.Dense(3), straight, linen.Dense(3)], (4,), "'custom_jvp_call' is no layer"),
+        ([linen.Conv(4, (3, 3), feature_group_count=2), flatten, linen.Dense(3)], (9, 9, 2), "one group"),
         ([linen.Conv(3, (3, 5)), flatten, linen.Dense(3)], (9, 9, 1), "square filters"),
-        ([linen.Dense(3), linen.relu, linen.tanh, linen.Dense(3)], (4,), "at most one activation"),
+        ([linen.Dense(3), linen.relu, linen.tanh, linen.Dense(3)], (4,), "'tanh' is no layer"),
         ([lambda x: x.swapaxes(1, 2), flatten, linen.Dense(3)], (4, 5), "moved before a dense layer"),
-        ([lambda x: linen.max_pool(x, (3, 3)), flatten, linen.Dense(3)], (6, 6, 1), "2 x 2 values"),
+        ([lambda x: linen.max_pool(x, (3, 3)), flatten, linen.Dense(3)], (6, 6, 1), "side by side"),
+        ([linen.Dense(3), lambda x: x + linen.relu(x), linen.Dense(3)], (4,), "no layer"),
     ],
 )
 def test_what_is_no_stack_says_why(layers: Any, shape: tuple[int, ...], sentence: str) -> None:
@@ -193,14 +280,10 @@ def test_torch_modules_that_are_no_stack_say_why() -> None:
     frozen.bias.requires_grad_(False)
     shared = nn.Linear(4, 4)
     for module, shape, sentence in (
-        (nn.Sequential(nn.Linear(4, 3), nn.GELU(), nn.Linear(3, 3)), (4,), "GELU is no layer"),
-        (
-            nn.Sequential(nn.Conv2d(1, 3, 3, stride=2), nn.Flatten(), nn.Linear(27, 3)),
-            (1, 8, 8),
-            "no convolution",
-        ),
-        (nn.Sequential(nn.MaxPool2d(3), nn.Flatten(), nn.Linear(4, 3)), (1, 6, 6), "no pooling"),
-        (frozen, (4,), "do not learn"),
+        (nn.Sequential(nn.Linear(4, 3), nn.Mish(), nn.Linear(3, 3)), (4,), "is no layer"),
+        (nn.Sequential(nn.Linear(4, 3), nn.PReLU(), nn.Linear(3, 3)), (4,), "PReLU has no translation"),
+        (nn.Sequential(nn.MaxPool2d(3, 1), nn.Flatten(), nn.Linear(16, 3)), (1, 6, 6), "side by side"),
+        (frozen, (4,), "parameters"),
         (nn.Sequential(shared, shared, nn.Linear(4, 3)), (4,), "not used once"),
     ):
         reason = models.from_torch(module, "classification").stack(shape)
@@ -209,7 +292,18 @@ def test_torch_modules_that_are_no_stack_say_why() -> None:
 
 
 def test_other_models_say_why() -> None:
-    own = models.from_loss(lambda w, x, y: (w @ x - y) ** 2, np.zeros(3), task="regression")
-    assert own.stack((3,)) == "the loss is a function of its own"
+    for loss_of, sentence in (
+        (lambda scores, y: -jax.nn.log_softmax(scores)[y] / 2, "neither the cross-entropy nor"),
+        (
+            lambda scores, y: jnp.where(scores.max() > 50, 0.0, -jax.nn.log_softmax(scores)[y]),
+            "neither the cross",
+        ),
+        (lambda scores, y: scores.sum(), "neither the cross-entropy nor"),
+    ):
+        assert sentence in _own(loss_of)(True).stack((8, 8))
+    penalised = models.from_loss(
+        lambda w, x, y: (x @ w - y).sum() ** 2 + (w * w).sum(), np.zeros((3, 1)), task="regression"
+    )
+    assert penalised.stack((3,)) == "its loss is no function of outputs and label alone"
     model = models.from_flax(linen.Dense(3), (4,), "classification", lower=False)
     assert model.stack((4,)) == "'Dense' was not to be lowered"

@@ -22,7 +22,7 @@ INLINE int positions_across(const struct layer *l) { return l->pooled ? 2 * l->c
 INLINE int positions_down(const struct layer *l) { return l->pooled ? 2 * l->rows : l->rows; }
 
 /* One channel under 3x3 filters has kernels of its own. */
-INLINE int is_single(const struct layer *l) { return l->size == SIDE && l->inputs == 1; }
+INLINE int is_single(const struct layer *l) { return l->size == SIDE && l->inputs == 1 && l->stride == 1; }
 
 static void conv_import(const struct layer *l, const float *flat, float *inner) {
     size_t filter = l->outputs * l->length;
@@ -75,7 +75,7 @@ INLINE void single_tile(const int positions, const int vectors, const float *ima
 /* The same for filters of any size over any number of channels. */
 INLINE void patch_tile(const int positions, const int vectors, const struct layer *l, const float *image,
                        const float *weights, float *out) {
-    const size_t inputs = l->inputs, run = l->size * inputs, row = l->width * inputs;
+    const size_t inputs = l->inputs, run = l->size * inputs, row = l->width * inputs, step = l->stride * inputs;
     vec sums[6][4];
     UNROLL for (int p = 0; p < positions; p++)
         UNROLL for (int v = 0; v < vectors; v++) sums[p][v] = (vec){0};
@@ -84,7 +84,7 @@ INLINE void patch_tile(const int positions, const int vectors, const struct laye
             vec weight[4];
             UNROLL for (int v = 0; v < vectors; v++) weight[v] = load(weights + v * LANES);
             UNROLL for (int p = 0; p < positions; p++) {
-                vec value = spread(image[p * inputs + k]);
+                vec value = spread(image[p * step + k]);
                 UNROLL for (int v = 0; v < vectors; v++) sums[p][v] = multiply_add(value, weight[v], sums[p][v]);
             }
         }
@@ -104,10 +104,10 @@ INLINE void some_positions(const int positions, const int vectors, const struct 
 /* One row of positions. */
 INLINE void convolve_row(const int vectors, const struct layer *l, const float *image, const float *weights,
                          float *out) {
-    int left = positions_across(l), inputs = l->inputs;
-    for (; left >= 6; left -= 6, image += 6 * inputs, out += 6 * vectors * LANES)
+    int left = positions_across(l), step = l->stride * l->inputs;
+    for (; left >= 6; left -= 6, image += 6 * step, out += 6 * vectors * LANES)
         some_positions(6, vectors, l, image, weights, out);
-    for (; left >= 2; left -= 2, image += 2 * inputs, out += 2 * vectors * LANES)
+    for (; left >= 2; left -= 2, image += 2 * step, out += 2 * vectors * LANES)
         some_positions(2, vectors, l, image, weights, out);
     if (left) some_positions(1, vectors, l, image, weights, out);
 }
@@ -143,7 +143,7 @@ INLINE void finish_row(const struct layer *l, const float *rows, const float *bi
 
 INLINE void convolve_panels(const int vectors, const struct layer *l, const float *image, const float *weights,
                             const float *bias, float *rows, float *result, int32_t *corners) {
-    size_t row = (size_t)l->width * l->inputs, second = (size_t)positions_across(l) * l->panel;
+    size_t row = (size_t)l->stride * l->width * l->inputs, second = (size_t)positions_across(l) * l->panel;
     for (int at = 0; at < l->outputs; at += l->panel, weights += (size_t)l->size * l->size * l->inputs * l->panel) {
         for (int y = 0; y < l->rows; y++) {
             const float *from = image + (l->pooled ? 2 * y : y) * row;
@@ -194,7 +194,7 @@ INLINE void add_listed_run(float *to, const float *from, const int32_t *offsets,
 
 /* Where the patch of each winner starts in the image; without pooling everyone wins. */
 static void find_winners(const struct layer *l, const int32_t *corners, int32_t *winners) {
-    int32_t below = l->width * l->inputs, right = l->inputs;
+    int32_t below = l->stride * l->width * l->inputs, right = l->stride * l->inputs;
     for (int row = 0; row < l->rows; row++) {
         for (int column = 0; column < l->columns; column++) {
             int32_t start = row * below + column * right;
@@ -257,13 +257,14 @@ static void list_by_position(const struct layer *l, const float *deltas, const i
 static void image_gradient(const struct layer *l, const float *filters, const int32_t *offsets, const float *factors,
                            const int32_t *counts, float *back) {
     size_t inputs = l->inputs, row = l->width * inputs, outputs = l->outputs;
+    size_t across = l->stride * inputs, down = l->stride * row;
     int places = l->pooled ? 4 : 1, step = l->pooled ? 2 : 1;
     for (int i = 0; i < l->size; i++, filters += outputs * l->length, back += row) { /* a part of the filters at a time */
         size_t list = 0;
         for (int y = 0; y < l->rows; y++)
             for (int x = 0; x < l->columns; x++)
                 for (int place = 0; place < places; place++, list++)
-                    add_listed_run(back + (step * y + (place >> 1)) * row + (step * x + (place & 1)) * inputs,
+                    add_listed_run(back + (step * y + (place >> 1)) * down + (step * x + (place & 1)) * across,
                                    filters, offsets + list * outputs, factors + list * outputs, counts[list],
                                    l->length);
     }

@@ -113,7 +113,7 @@ static void dense_forward(const struct layer *l, const float *inner, struct pass
         for (; n < pass->count; n++)
             dense_columns(1, pass->results + n, pass->inputs + n, dense_rows(l), inner, l->outputs, bias);
     }
-    for (n = 0; n < pass->count; n++) activate(l, pass->results[n], l->outputs);
+    for (n = 0; n < pass->count; n++) activate(l, pass->results[n], slopes_of(l, pass, n), l->outputs);
 }
 
 /* to[v] += sum over the samples of inputs[n][k] * deltas[n][v]: one row of a weight gradient. */
@@ -186,7 +186,8 @@ INLINE void narrow_backward(const struct layer *l, const float *inner, const flo
 /* gradient += those of all samples; their derivatives go back where someone asks for them. */
 static void dense_backward(const struct layer *l, const float *inner, struct pass *pass, float *gradient) {
     int n = 0;
-    for (; n < pass->count; n++) activate_back(l, pass->deltas[n], pass->results[n], l->outputs);
+    for (; n < pass->count; n++)
+        activate_back(l, pass->deltas[n], pass->results[n], pass->caches[n] + l->slopes, l->outputs);
     if (l->narrow) {
         for (n = 0; n < pass->count; n++)
             narrow_backward(l, inner, pass->inputs[n], pass->deltas[n], pass->back[n], gradient);

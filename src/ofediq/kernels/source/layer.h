@@ -7,21 +7,27 @@
 #define OFEDIQ_LAYER_H
 
 #include <math.h>
+#include <string.h>
 
 #include "vectors.h"
 
 #define MAX_BATCH 8
 
-enum { CONV = 0, DENSE = 1, POOL = 2 };
-enum { IDENTITY = 0, RELU = 1, TANH = 2 };
+enum { CONV = 0, DENSE = 1, POOL = 2, MEAN = 3, NORM = 4 };
+enum { IDENTITY = 0, RELU, TANH, LEAKY, SIGMOID, SILU, GELU, GELU_TANH, ELU, SOFTPLUS, ACTIVATIONS };
 
 struct layer {
     int kind, activation, bias;
+    int units;           /* numbers in a row come out, not an image */
     int further;         /* parameters lie in front of it: derivatives by its inputs are asked for */
     int inputs, outputs; /* channels or units, as they are kept */
     int given, asked;    /* the same without padding */
     int height, width;   /* of the image, with its margin */
-    int size, margin;    /* side of the filters; zeros around the image */
+    int size, across;    /* side of the filters; rows and columns that a pool or a mean takes together */
+    int margin, beyond;  /* zeros before and behind the image */
+    int stride;          /* from one position of the filters to the next */
+    float slope, corner; /* LEAKY: slopes below zero and at zero */
+    float epsilon;       /* NORM: what is added to the variance */
     int rows, columns;   /* of the result */
     int pooled;          /* 2x2 max-pooling follows */
     int panel;           /* channels of the result that one tile computes */
@@ -32,7 +38,7 @@ struct layer {
     size_t length;       /* CONV: floats of one row of one filter; DENSE: inputs, padded; both as kept */
     size_t inner, flat, packed;          /* where its parameters start, in each order */
     size_t floats, numbers, packs;       /* and how many there are */
-    size_t result, corners, image, work; /* in a cache */
+    size_t result, corners, image, slopes, work; /* in a cache */
 };
 
 /* Some samples on their way through a layer. */
@@ -51,32 +57,44 @@ INLINE int panel_vectors(const struct layer *l) { return LANES == 16 ? l->panel 
 INLINE size_t layer_cells(const struct layer *l) { return (size_t)l->rows * l->columns; }
 INLINE size_t layer_results(const struct layer *l) { return layer_cells(l) * l->outputs; }
 
-/* tanh(4 y) from Lambert's fraction for tanh(y), cut after seven terms and doubled twice. Beyond 9 it is 1 in single
- * precision. */
-INLINE vec tanh_of(vec x) {
-    x = maximum(spread(-9), x); /* in this order a NaN passes */
-    x = -maximum(spread(-9), -x);
-    vec y = x * 0.25f, s = y * y;
-    vec above = y * (s * (s * (s + 378) + 17325) + 135135);
-    vec below = s * (s * (s * 28 + 3150) + 62370) + 135135;
-    vec t = above / below;
-    t = 2 * t / (1 + t * t);
-    return 2 * t / (1 + t * t);
-}
+#include "activations.h"
 
 /* The least value that passes ReLU, or everything: for who has the values in registers. */
 INLINE vec least(const struct layer *l) { return spread(l->activation == RELU ? 0 : -INFINITY); }
 
-/* `count` is padded to LANES. */
-static void activate(const struct layer *l, float *values, size_t count) {
+/* Whether slopes are kept, because a result does not tell its slope. */
+INLINE int slope_is_kept(const struct layer *l) { return l->activation > TANH; }
+
+/* Where the slopes of one sample are kept for its way back, if it has one. */
+INLINE float *slopes_of(const struct layer *l, const struct pass *pass, int n) {
+    return pass->learns[n] ? pass->caches[n] + l->slopes : NULL;
+}
+
+/* Padding stays zero, also where the activation of 0 is not. */
+static void clear_padding(const struct layer *l, float *values, size_t count) {
+    if (l->activation != SIGMOID && l->activation != SOFTPLUS) return;
+    for (size_t at = l->asked; at < count; at += l->outputs)
+        memset(values + at, 0, (l->outputs - l->asked) * sizeof(float));
+}
+
+/* `count` is padded to LANES. Slopes are kept where the way back needs them; NULL where nobody goes back. */
+static void activate(const struct layer *l, float *values, float *slopes, size_t count) {
     if (l->activation == RELU)
         for (size_t at = 0; at < count; at += LANES) store(values + at, maximum((vec){0}, load(values + at)));
     if (l->activation == TANH)
         for (size_t at = 0; at < count; at += LANES) store(values + at, tanh_of(load(values + at)));
+    if (l->activation <= TANH) return;
+    for (size_t at = 0; at < count; at += LANES) {
+        vec slope, value = bent(l, load(values + at), &slope);
+        store(values + at, value);
+        if (slopes) store(slopes + at, slope);
+    }
+    clear_padding(l, values, count);
 }
 
 /* Derivatives by the values in front of the activation; ReLU passes nothing where the result is not above zero. */
-static void activate_back(const struct layer *l, float *deltas, const float *results, size_t count) {
+static void activate_back(const struct layer *l, float *deltas, const float *results, const float *slopes,
+                          size_t count) {
     if (l->activation == RELU)
         for (size_t at = 0; at < count; at += LANES)
             store(deltas + at, keep((ivec)(load(results + at) > 0), load(deltas + at)));
@@ -85,6 +103,8 @@ static void activate_back(const struct layer *l, float *deltas, const float *res
             vec result = load(results + at);
             store(deltas + at, load(deltas + at) * (1 - result * result));
         }
+    if (l->activation <= TANH) return;
+    for (size_t at = 0; at < count; at += LANES) store(deltas + at, load(deltas + at) * load(slopes + at));
 }
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "convolution.h"
 #include "dense.h"
+#include "pooling.h"
 #include "winograd.h"
 
 #define MAX_LAYERS 32
@@ -17,7 +18,9 @@
 struct stage {
     int32_t kind, activation, bias;
     int32_t height, width, inputs; /* of what comes in; dense layers have 1 x 1 x inputs unless images come in */
-    int32_t outputs, size, margin, pooled;
+    int32_t outputs, size, across, margin, beyond, stride, pooled;
+    float slope, corner; /* of a leaky activation, below zero and at zero */
+    float epsilon;       /* what a norm adds to the variance */
 };
 
 /* One sample on its way through a network. */
@@ -47,6 +50,7 @@ static void import_flat(const struct network *n, const float *flat, float *inner
     for (const struct layer *l = n->layers; l < n->layers + n->count; l++) {
         if (l->kind == CONV) conv_import(l, flat + l->flat, inner + l->inner);
         if (l->kind == DENSE) dense_import(l, flat + l->flat, inner + l->inner);
+        if (l->kind == NORM) norm_import(l, flat + l->flat, inner + l->inner);
     }
 }
 
@@ -58,6 +62,7 @@ static void export_flat(const struct network *n, const float *inner, float *flat
     for (const struct layer *l = n->layers; l < n->layers + n->count; l++) {
         if (l->kind == CONV) conv_export(l, inner + l->inner, flat + l->flat);
         if (l->kind == DENSE) dense_export(l, inner + l->inner, flat + l->flat);
+        if (l->kind == NORM) norm_export(l, inner + l->inner, flat + l->flat);
     }
 }
 
@@ -66,12 +71,15 @@ static void pack(const struct network *n, const float *inner, float *packed) {
         if (l->kind == CONV) (l->winograd ? transform_filters : pack_panels)(l, inner + l->inner, packed + l->packed);
 }
 
+INLINE int zeros_around(const struct layer *l) { return l->margin + l->beyond; }
+
 /* The image that a convolution works on: with zeros around it, or with room at its end. */
 INLINE void copy_image(const struct layer *l, const float *from, float *to) {
-    size_t row = (size_t)l->width * l->inputs, margin = (size_t)l->margin * l->inputs, inside = row - 2 * margin;
-    if (l->margin) memset(to, 0, l->height * row * sizeof(float));
+    size_t row = (size_t)l->width * l->inputs, margin = (size_t)l->margin * l->inputs;
+    size_t inside = row - margin - (size_t)l->beyond * l->inputs;
+    if (zeros_around(l)) memset(to, 0, l->height * row * sizeof(float));
     to += l->margin * row + margin;
-    for (int y = 2 * l->margin; y < l->height; y++, to += row, from += inside) memcpy(to, from, inside * sizeof(float));
+    for (int y = zeros_around(l); y < l->height; y++, to += row, from += inside) memcpy(to, from, inside * sizeof(float));
 }
 
 INLINE void conv_forward(const struct layer *l, const float *inner, const float *packed, const float *image,
@@ -87,7 +95,7 @@ INLINE void conv_forward(const struct layer *l, const float *inner, const float 
         convolve_fast(l, image, packed, bias, work, work + image_frequencies(l), result, corners);
     else
         convolve(l, image, packed, bias, work, result, corners);
-    if (l->activation == TANH) activate(l, result, layer_results(l)); /* ReLU is done */
+    if (l->activation >= TANH) activate(l, result, learns ? cache + l->slopes : NULL, layer_results(l)); /* ReLU is done */
 }
 
 INLINE void conv_backward(const struct layer *l, const float *inner, const float *image, const float *result,
@@ -98,7 +106,7 @@ INLINE void conv_backward(const struct layer *l, const float *inner, const float
     float *factors = (float *)(counts + rounded_up((l->pooled ? 4 : 1) * layer_cells(l), CHANNELS));
     float *whole = factors + lists;
     if (l->copies) image = cache + l->image;
-    activate_back(l, deltas, result, results);
+    activate_back(l, deltas, result, cache + l->slopes, results);
     if (is_single(l) && l->pooled) {
         single_filter_gradient(l, image, deltas, corners, gradient);
     } else {
@@ -106,14 +114,15 @@ INLINE void conv_backward(const struct layer *l, const float *inner, const float
         filter_gradient(l, image, deltas, winners, offsets, factors, gradient);
     }
     if (!l->further) return;
-    size_t row = (size_t)l->width * l->inputs, margin = (size_t)l->margin * l->inputs, inside = row - 2 * margin;
-    float *to = l->margin ? whole : back;
+    size_t row = (size_t)l->width * l->inputs, margin = (size_t)l->margin * l->inputs;
+    size_t inside = row - margin - (size_t)l->beyond * l->inputs;
+    float *to = zeros_around(l) ? whole : back;
     memset(to, 0, l->height * row * sizeof(float));
     list_by_position(l, deltas, corners, offsets, factors, counts);
     image_gradient(l, inner, offsets, factors, counts, to);
-    if (!l->margin) return;
+    if (!zeros_around(l)) return;
     to += l->margin * row + margin;
-    for (int y = 2 * l->margin; y < l->height; y++, to += row, back += inside) memcpy(back, to, inside * sizeof(float));
+    for (int y = zeros_around(l); y < l->height; y++, to += row, back += inside) memcpy(back, to, inside * sizeof(float));
 }
 
 /* What scratch the two passes of a convolution want. */
@@ -122,34 +131,33 @@ static size_t conv_work(const struct layer *l) {
     size_t forward = l->winograd ? image_frequencies(l) + panel_products(l)
                                  : (l->pooled ? 4 : 1) * (size_t)l->columns * l->panel;
     size_t backward = 2 * places * results + results + rounded_up(places * layer_cells(l), CHANNELS);
-    if (l->margin && l->further) backward += image;
+    if (zeros_around(l) && l->further) backward += image;
     return forward > backward ? forward : backward;
 }
 
-/* A pooling that follows no convolution. */
-INLINE void pool_forward(const struct layer *l, const float *image, float *result, int32_t *corners) {
-    size_t channels = l->inputs, row = l->width * channels;
-    for (int y = 0; y < l->rows; y++)
-        for (int x = 0; x < l->columns; x++) {
-            const float *quad = image + 2 * y * row + 2 * x * channels;
-            for (size_t c = 0; c < channels; c++, result++, corners++) {
-                float values[4] = {quad[c], quad[channels + c], quad[row + c], quad[row + channels + c]};
-                int best = 0;
-                for (int n = 1; n < 4; n++)
-                    if (values[n] > values[best] || values[n] != values[n]) best = n;
-                *result = values[best];
-                *corners = best;
-            }
-        }
+/* One sample through a layer that takes them one by one. */
+INLINE void one_forward(const struct layer *l, const float *inner, const float *packed, const float *image,
+                        float *result, float *cache, int learns) {
+    if (l->kind == CONV) {
+        conv_forward(l, inner, packed, image, result, cache, learns);
+        return;
+    }
+    if (l->kind == POOL) pool_forward(l, image, result, (int32_t *)(cache + l->corners));
+    if (l->kind == MEAN) mean_forward(l, image, result);
+    if (l->kind == NORM) norm_forward(l, inner, image, result, cache + l->image);
+    activate(l, result, learns ? cache + l->slopes : NULL, layer_results(l));
 }
 
-INLINE void pool_backward(const struct layer *l, const float *deltas, const int32_t *corners, float *back) {
-    size_t channels = l->inputs, row = l->width * channels;
-    memset(back, 0, l->height * row * sizeof(float));
-    for (int y = 0; y < l->rows; y++)
-        for (int x = 0; x < l->columns; x++)
-            for (size_t c = 0; c < channels; c++, deltas++, corners++)
-                back[(2 * y + (*corners >> 1)) * row + (2 * x + (*corners & 1)) * channels + c] = *deltas;
+INLINE void one_backward(const struct layer *l, const float *inner, const float *image, const float *result,
+                         float *cache, float *deltas, float *back, float *gradient) {
+    if (l->kind == CONV) {
+        conv_backward(l, inner, image, result, cache, deltas, back, gradient);
+        return;
+    }
+    activate_back(l, deltas, result, cache + l->slopes, layer_results(l));
+    if (l->kind == POOL) pool_backward(l, deltas, (const int32_t *)(cache + l->corners), back);
+    if (l->kind == MEAN) mean_backward(l, deltas, back);
+    if (l->kind == NORM) norm_backward(l, inner, cache + l->image, deltas, back, gradient);
 }
 
 static void forward(const struct network *n, const float *inner, const float *packed, const struct item *items,
@@ -158,19 +166,16 @@ static void forward(const struct network *n, const float *inner, const float *pa
     for (int i = 0; i < count; i++) {
         pass.inputs[i] = items[i].sample;
         pass.caches[i] = items[i].cache;
+        pass.learns[i] = items[i].learns;
     }
     for (const struct layer *l = n->layers; l < n->layers + n->count; l++) {
         for (int i = 0; i < count; i++) pass.results[i] = pass.caches[i] + l->result;
         if (l->kind == DENSE) {
             dense_forward(l, inner + l->inner, &pass);
         } else {
-            for (int i = 0; i < count; i++) {
-                if (l->kind == CONV)
-                    conv_forward(l, inner + l->inner, packed + l->packed, pass.inputs[i], pass.results[i],
-                                 pass.caches[i], items[i].learns);
-                else
-                    pool_forward(l, pass.inputs[i], pass.results[i], (int32_t *)(pass.caches[i] + l->corners));
-            }
+            for (int i = 0; i < count; i++)
+                one_forward(l, inner + l->inner, packed + l->packed, pass.inputs[i], pass.results[i], pass.caches[i],
+                            items[i].learns);
         }
         for (int i = 0; i < count; i++) pass.inputs[i] = pass.results[i];
     }
@@ -189,18 +194,16 @@ static void backward(const struct network *n, const float *inner, const struct i
         memcpy(pass.deltas[i], items[i].deltas, n->outputs * sizeof(float));
     }
     for (const struct layer *l = last; l >= n->layers; l--) {
-        if (l->kind == POOL && !l->further) break;
+        if (is_pooling(l) && !l->further) break;
         for (int i = 0; i < count; i++) {
             pass.results[i] = pass.caches[i] + l->result;
             pass.inputs[i] = l > n->layers ? pass.caches[i] + l[-1].result : items[i].sample;
             pass.back[i] = pass.caches[i] + n->turns[(last - l + 1) % 2];
         }
         if (l->kind == DENSE) dense_backward(l, inner + l->inner, &pass, gradient + l->inner);
-        for (int i = 0; i < count && l->kind == CONV; i++)
-            conv_backward(l, inner + l->inner, pass.inputs[i], pass.results[i], pass.caches[i], pass.deltas[i],
-                          pass.back[i], gradient + l->inner);
-        for (int i = 0; i < count && l->kind == POOL; i++)
-            pool_backward(l, pass.deltas[i], (const int32_t *)(pass.caches[i] + l->corners), pass.back[i]);
+        for (int i = 0; i < count && l->kind != DENSE; i++)
+            one_backward(l, inner + l->inner, pass.inputs[i], pass.results[i], pass.caches[i], pass.deltas[i],
+                         pass.back[i], gradient + l->inner);
         if (!l->further) break;
         memcpy(pass.deltas, pass.back, sizeof pass.deltas);
     }
@@ -209,10 +212,13 @@ static void backward(const struct network *n, const float *inner, const struct i
 /* Sizes of a layer that follows `before` (NULL for none); returns whether the kernels can run it. */
 static int make_layer(const struct stage *s, const struct layer *before, int images, struct layer *l) {
     if (s->height < 1 || s->width < 1 || s->inputs < 1 || s->outputs < 1) return 0;
-    int behind = before && (before->kind != POOL || before->further);
+    if (s->activation < 0 || s->activation >= ACTIVATIONS) return 0;
+    int behind = before && (!is_pooling(before) || before->further);
     *l = (struct layer){.kind = s->kind, .activation = s->activation, .bias = s->bias, .given = s->inputs,
-                        .asked = s->outputs, .further = behind, .rows = 1, .columns = 1};
-    l->inputs = behind && before->kind != DENSE ? (int)rounded_up(s->inputs, CHANNELS) : s->inputs;
+                        .asked = s->outputs, .further = behind, .rows = 1, .columns = 1, .stride = 1,
+                        .slope = s->slope, .corner = s->corner, .epsilon = s->epsilon};
+    l->inputs = behind && !before->units ? (int)rounded_up(s->inputs, CHANNELS) : s->inputs;
+    l->units = s->kind == DENSE || (s->kind == NORM && behind && before->units);
     if (s->kind == DENSE) {
         l->cells = s->height * s->width;
         l->narrow = images && before && s->outputs <= NARROW;
@@ -222,23 +228,35 @@ static int make_layer(const struct stage *s, const struct layer *before, int ima
         l->numbers = ((size_t)l->cells * l->given + l->bias) * l->asked;
         return 1;
     }
-    l->height = s->height + 2 * s->margin;
-    l->width = s->width + 2 * s->margin;
-    if (s->kind == POOL) {
+    l->height = s->height, l->width = s->width, l->size = s->size, l->across = s->across;
+    if (s->kind == NORM) {
+        if (!behind || s->inputs != s->outputs) return 0;
+        l->inputs = l->outputs = before->outputs;
+        l->rows = s->height, l->columns = s->width;
+        l->floats = 2 * l->outputs;
+        l->numbers = (size_t)(1 + l->bias) * l->asked;
+        return 1;
+    }
+    if (l->size < 1) return 0;
+    if (is_pooling(l)) {
         l->outputs = l->inputs;
-        l->rows = l->height / 2, l->columns = l->width / 2;
+        if (l->across < 1) return 0;
+        l->rows = l->height / l->size, l->columns = l->width / l->across;
         return l->rows > 0 && l->columns > 0;
     }
-    l->size = s->size, l->margin = s->margin, l->pooled = s->pooled;
-    l->rows = (l->height - l->size + 1) / (1 + l->pooled);
-    l->columns = (l->width - l->size + 1) / (1 + l->pooled);
-    if (s->kind != CONV || l->size < 1 || l->margin < 0 || l->rows < 1 || l->columns < 1) return 0;
+    if (s->kind != CONV || s->margin < 0 || s->beyond < 0 || s->stride < 1) return 0;
+    l->height += s->margin + s->beyond, l->width += s->margin + s->beyond;
+    l->margin = s->margin, l->beyond = s->beyond, l->stride = s->stride, l->pooled = s->pooled;
+    if (l->height < l->size || l->width < l->size) return 0;
+    l->rows = ((l->height - l->size) / l->stride + 1) / (1 + l->pooled);
+    l->columns = ((l->width - l->size) / l->stride + 1) / (1 + l->pooled);
+    if (l->rows < 1 || l->columns < 1) return 0;
     l->outputs = (int)rounded_up(s->outputs, CHANNELS);
     l->panel = CHANNELS; /* fills the registers of machines with 8 lanes or 4; those with 16 have room for more */
     while (LANES == 16 && l->panel < 4 * LANES && l->outputs % (2 * l->panel) == 0) l->panel *= 2;
     l->length = rounded_up((size_t)l->size * l->inputs, CHANNELS);
-    l->winograd = l->size == SIDE && l->pooled && l->inputs % CHANNELS == 0;
-    l->copies = l->margin > 0 || (l->length != (size_t)l->size * l->inputs && !(is_single(l) && l->pooled));
+    l->winograd = l->size == SIDE && l->stride == 1 && l->pooled && l->inputs % CHANNELS == 0;
+    l->copies = zeros_around(l) > 0 || (l->length != (size_t)l->size * l->inputs && !(is_single(l) && l->pooled));
     l->floats = filter_floats(l) + l->outputs;
     l->numbers = ((size_t)l->size * l->size * l->given + l->bias) * l->asked;
     l->packs = l->winograd ? filter_frequencies(l) : (size_t)l->size * l->size * l->inputs * l->outputs;
@@ -261,7 +279,9 @@ static int make_network(const struct stage *stages, int count, const int32_t *pl
         size_t results = rounded_up(layer_results(l), CHANNELS), image = (size_t)l->height * l->width * l->inputs;
         l->result = cache, cache += results;
         l->corners = cache, cache += l->kind == POOL || l->pooled ? results : 0;
-        l->image = cache, cache += l->copies ? rounded_up(image, CHANNELS) + CHANNELS : 0;
+        if (l->kind == NORM) image = layer_results(l) + layer_cells(l);
+        l->image = cache, cache += l->copies || l->kind == NORM ? rounded_up(image, CHANNELS) + CHANNELS : 0;
+        l->slopes = cache, cache += slope_is_kept(l) ? results : 0;
         size_t wanted = l->kind == CONV ? rounded_up(conv_work(l), CHANNELS) : 0;
         if (wanted > work) work = wanted;
         if (results > widest) widest = results;

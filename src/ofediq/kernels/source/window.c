@@ -31,7 +31,8 @@ API int64_t window_bytes(void) { return sizeof(struct window); }
 
 /* And of the numbers that both sides have. */
 API void shared_numbers(double *to) {
-    const double numbers[] = {GRID_LEVELS, CLASSES, MAX_NORM, TINY, MAX_LAYERS, MAX_THREADS, BOOK};
+    const double numbers[] = {GRID_LEVELS, CLASSES, MAX_NORM, TINY, MAX_LAYERS, MAX_THREADS, BOOK,
+                              ACTIVATIONS, sizeof(struct stage) / sizeof(int32_t)};
     memcpy(to, numbers, sizeof numbers);
 }
 

@@ -1,21 +1,30 @@
-"""Convolutions of a JAX function as matrix products: XLA's own are slow on a CPU, backward and in loops."""
+"""Convolutions of a JAX function as matrix products, poolings as folds.
+
+XLA's own are slow on a CPU, backward and in loops.
+"""
 
 from __future__ import annotations
 
+import functools
+import itertools
+import math
+import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ofediq.arrays import Array
 from ofediq.errors import extra
 
 _CALLS = ("jit", "pjit")  # functions inside of functions
-_LARGEST = 49  # places in a filter; patches are so many times larger than the image
+_LARGEST = 49  # places in a filter or window; patches are so many times larger than the image
 
 
 def with_products(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` with its plain convolutions in two dimensions as matrix products, where it runs on a CPU.
+    """`function` with its convolutions as matrix products and its poolings as folds, where it runs on a CPU.
 
-    Results are the same up to rounding. Everything else, and derivatives that somebody has defined, stay as they are.
+    Results are the same up to rounding, and derivatives go where XLA sends them: to the first that attained a
+    maximum. Everything else, and derivatives that somebody has defined, stay as they are.
 
     >>> import jax, numpy as np
     >>> def blurred(image):
@@ -29,7 +38,7 @@ def with_products(function: Callable[..., Any]) -> Callable[..., Any]:
         if jax.default_backend() != "cpu":
             return function(*arguments)
         traced, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
-        if not _convolves(traced.jaxpr):
+        if not _has_slow(traced.jaxpr):
             return function(*arguments)
         results = _evaluate(traced.jaxpr, traced.consts, jax.tree.leaves(arguments))
         return jax.tree.unflatten(jax.tree.structure(shape), results)
@@ -37,10 +46,20 @@ def with_products(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _convolves(jaxpr: Any) -> bool:
+def _has_slow(jaxpr: Any) -> bool:
     inner = (equation.params.get("jaxpr") for equation in jaxpr.eqns if equation.primitive.name in _CALLS)
-    plain = any(_is_plain(equation) for equation in jaxpr.eqns)
-    return plain or any(_convolves(one.jaxpr) for one in inner if one is not None)
+    slow = any(_faster(equation) is not None for equation in jaxpr.eqns)
+    return slow or any(_has_slow(one.jaxpr) for one in inner if one is not None)
+
+
+def _faster(equation: Any) -> Callable[..., Any] | None:
+    """What computes the same as `equation`, faster; None where it is fast."""
+    name = equation.primitive.name
+    if name == "conv_general_dilated":
+        return _product if _is_plain(equation) else None
+    if name in _FOLDS:
+        return partial(_folded, name) if _is_moderate(equation) else None
+    return None
 
 
 def _evaluate(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
@@ -52,8 +71,9 @@ def _evaluate(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any]) -> li
     for equation in jaxpr.eqns:
         inputs = [value(atom) for atom in equation.invars]
         name, inner = equation.primitive.name, equation.params.get("jaxpr")
-        if _is_plain(equation):
-            results = [_product(*inputs, **equation.params)]
+        faster = _faster(equation)
+        if faster is not None:
+            results = [faster(*inputs, **equation.params)]
         elif name in _CALLS and inner is not None:
             results = _evaluate(inner.jaxpr, inner.consts, inputs)
         else:
@@ -66,43 +86,87 @@ def _evaluate(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any]) -> li
 
 
 def _is_plain(equation: Any) -> bool:
-    """Whether it is a convolution in two dimensions, without dilation, in one group, with moderate filters."""
-    if equation.primitive.name != "conv_general_dilated":
-        return False
+    """Whether it is a convolution that moves its filters over an image as it is, with moderate filters."""
     params, spec = equation.params, equation.params["dimension_numbers"].rhs_spec
-    sides = [equation.invars[1].aval.shape[axis] for axis in spec[2:]]
-    ones = {
-        *params["lhs_dilation"],
-        *params["rhs_dilation"],
-        params["feature_group_count"],
-        params["batch_group_count"],
-    }
+    places = math.prod(equation.invars[1].aval.shape[axis] for axis in spec[2:])
+    ones = {*params["lhs_dilation"], params["batch_group_count"]}
     margins = [side for pair in params["padding"] for side in pair]
-    return len(sides) == 2 and ones == {1} and sides[0] * sides[1] <= _LARGEST and min(margins) >= 0
+    return len(spec) > 2 and ones == {1} and places <= _LARGEST and min(margins) >= 0
+
+
+def _is_moderate(equation: Any) -> bool:
+    """Whether it is a pooling of a few values each, of numbers that have a derivative."""
+    params, values = equation.params, equation.invars[0].aval
+    ones = {*params["base_dilation"], *params["window_dilation"]}
+    return values.dtype.kind == "f" and ones == {1} and math.prod(params["window_dimensions"]) <= _LARGEST
 
 
 def _product(images: Array, filters: Array, **params: Any) -> Array:
-    jax = extra("jax", "sim")
-    numbers, (down, right) = params["dimension_numbers"], params["window_strides"]
+    """A convolution in any number of dimensions: patches times filters, group by group."""
+    jnp = extra("jax.numpy", "sim")
+    numbers, groups = params["dimension_numbers"], params["feature_group_count"]
     batch, feature, *spatial = numbers.lhs_spec
     images = images.transpose(batch, *spatial, feature)
     out, given, *sides = numbers.rhs_spec
     filters = filters.transpose(*sides, given, out)
-    height, width, channels, units = filters.shape
-    images = jax.numpy.pad(images, ((0, 0), *params["padding"], (0, 0)))
-    rows, columns = (
-        (side - size) // step + 1
-        for side, size, step in zip(images.shape[1:3], (height, width), (down, right), strict=True)
-    )
-    shifts = [
-        images[:, i : i + (rows - 1) * down + 1 : down, j : j + (columns - 1) * right + 1 : right]
-        for i in range(height)
-        for j in range(width)
-    ]
-    patches = jax.numpy.concatenate(shifts, axis=-1)
-    maps = patches.reshape(-1, height * width * channels) @ filters.reshape(-1, units)
-    maps = maps.reshape(len(images), rows, columns, units)
-    order = [0] * 4
-    for place, axis in zip(numbers.out_spec, (0, 3, 1, 2), strict=True):
+    *size, channels, units = filters.shape
+    images = jnp.pad(images, ((0, 0), *params["padding"], (0, 0)))
+    steps, spread = params["window_strides"], params["rhs_dilation"]
+    reach = [(one - 1) * far + 1 for one, far in zip(size, spread, strict=True)]
+    offsets = itertools.product(*(range(0, one, far) for one, far in zip(reach, spread, strict=True)))
+    shifts = [_shifted(images, (0, *offset, 0), (1, *reach, 1), (1, *steps, 1)) for offset in offsets]
+    shape = shifts[0].shape[:-1]
+    if groups == 1:
+        maps = jnp.concatenate(shifts, axis=-1).reshape(math.prod(shape), -1) @ filters.reshape(-1, units)
+    else:
+        patches = jnp.stack(shifts, axis=-2).reshape(math.prod(shape), len(shifts), groups, channels)
+        matrix = filters.reshape(len(shifts), channels, groups, units // groups)
+        maps = jnp.einsum("npgc,pcgu->ngu", patches, matrix)
+    last = len(shape)
+    order = [0] * (last + 1)
+    for place, axis in zip(numbers.out_spec, (0, last, *range(1, last)), strict=True):
         order[place] = axis
-    return maps.transpose(*order)
+    return maps.reshape(*shape, units).transpose(*order)
+
+
+def _shifted(array: Array, offset: Sequence[int], window: Sequence[int], steps: Sequence[int]) -> Array:
+    """The value at this `offset` of each window."""
+    jax = extra("jax", "sim")
+    counts = [(side - size) // step + 1 for side, size, step in zip(array.shape, window, steps, strict=True)]
+    ends = [start + (count - 1) * step + 1 for start, count, step in zip(offset, counts, steps, strict=True)]
+    shifted: Array = jax.lax.slice(array, offset, ends, steps)
+    return shifted
+
+
+def _folded(name: str, values: Array, **params: Any) -> Array:
+    """The largest or the sum of each window of `values`."""
+    jnp = extra("jax.numpy", "sim")
+    window, steps, padding = params["window_dimensions"], params["window_strides"], params["padding"]
+    empty, combine = _FOLDS[name]
+    if any(side for pair in padding for side in pair):
+        values = jnp.pad(values, padding, constant_values=empty)
+    if tuple(window) == tuple(steps):  # windows lie side by side: cut, not gathered, which is faster backward
+        counts = [side // size for side, size in zip(values.shape, window, strict=True)]
+        whole = tuple(slice(0, count * size) for count, size in zip(counts, window, strict=True))
+        cells = values[whole].reshape(*(side for pair in zip(counts, window, strict=True) for side in pair))
+        inside = itertools.product(*(range(size) for size in window))
+        parts = [cells[tuple(part for one in offset for part in (slice(None), one))] for offset in inside]
+    else:
+        offsets = itertools.product(*(range(size) for size in window))
+        parts = [_shifted(values, offset, window, steps) for offset in offsets]
+    result: Array = functools.reduce(combine, parts)
+    return result
+
+
+def _larger(first: Array, second: Array) -> Array:
+    """The larger of two, and the first of equals; NaN where there is one."""
+    wins = (second > first) | (second != second)
+    larger: Array = extra("jax.numpy", "sim").where(wins, second, first)
+    return larger
+
+
+_FOLDS: dict[str, tuple[float, Callable[[Array, Array], Array]]] = {
+    "reduce_window_max": (-math.inf, _larger),
+    "reduce_window_sum": (0.0, operator.add),
+}
+"""Poolings: what stands where nothing is, and how two values become one."""

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,18 +20,20 @@ import numpy as np
 from ofediq.arrays import Array
 from ofediq.errors import InputError, extra, require_integer
 from ofediq.models.adapters.flat import Vector
-from ofediq.models.adapters.lowered import LoweredModel, Lowering
+from ofediq.models.adapters.loss import LossModel
+from ofediq.models.adapters.modules import model_of_outputs
 from ofediq.models.adapters.outputs import check_outputs, checked_chunk, checked_task
-from ofediq.models.adapters.torch_layers import lower_module
-from ofediq.models.base import Task
+from ofediq.models.adapters.torch_program import translate
+from ofediq.models.base import Model, Task
 from ofediq.models.stack import Network
+from ofediq.models.stages import Shape
 
 Tensor = Any
 """A `torch.Tensor`; the library is not imported before it is needed."""
 
 
 @dataclass(frozen=True, eq=False)
-class TorchModel(LoweredModel):
+class TorchModel(Model):
     """A model whose outputs come from a torch module; made by `from_torch`.
 
     Attributes:
@@ -39,7 +42,7 @@ class TorchModel(LoweredModel):
         shapes: name and shape of each parameter that is learnt, in the order of the flat vector.
         classes: the number of class scores, if known.
         threads: how many threads torch uses for this model.
-        lowered: how a stack of layers is found that computes instead of torch, or why not at all.
+        lower: whether JAX, or a stack of layers, may compute instead of torch.
     """
 
     name: str
@@ -51,7 +54,7 @@ class TorchModel(LoweredModel):
     convex: bool = False
     chunk: int = 256
     threads: int = 1
-    lowered: Lowering | str = "a module of its own"
+    lower: bool = True
     # Calling a module with other parameters puts them inside it for the time of the call, so one call at a time;
     # with clients on several devices, callbacks come from several threads.
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -72,40 +75,84 @@ class TorchModel(LoweredModel):
 
     def predict(self, params: Array, xs: Array) -> Array:
         """The predicted class (int) or number (float) for each sample."""
-        layers = self._layers(xs)
-        if layers is not None:
-            return layers.predict(params, xs)
+        inner = self._inner(xs)
+        if inner is not None:
+            return inner.predict(params, xs)
         kind = np.int32 if self.task == "classification" else np.float32
         return self._call(self._predict, [((len(xs),), kind)], params, xs)[0]
 
     def evaluate(self, params: Array, xs: Array, ys: Array) -> tuple[Array, Array]:
         """Losses and errors of each sample."""
-        layers = self._layers(xs, ys)
-        if layers is not None:
-            return layers.evaluate(params, xs, ys)
+        inner = self._inner(xs)
+        if inner is not None:
+            return inner.evaluate(params, xs, ys)
         each = ((len(xs),), np.float32)
         losses, errors = self._call(self._evaluate, [each, each], params, xs, ys)
         return losses, errors
 
     def client_gradients(self, params: Array, xs: Array, ys: Array) -> Array:
         """One gradient per sample."""
-        layers = self._layers(xs, ys)
-        if layers is not None:
-            return layers.client_gradients(params, xs, ys)
+        inner = self._inner(xs)
+        if inner is not None:
+            return inner.client_gradients(params, xs, ys)
         return self._call(self._gradients, [((len(xs), self.dim), np.float32)], params, xs, ys)[0]
 
     def batch_gradient(
         self, params: Array, xs: Array, ys: Array, weights: Array
     ) -> tuple[Array, Array, Array]:
         """Losses, errors and the weighted sum of the gradients, in one pass over the batch."""
-        layers = self._layers(xs, ys)
-        if layers is not None:
-            return layers.batch_gradient(params, xs, ys, weights)
+        inner = self._inner(xs)
+        if inner is not None:
+            return inner.batch_gradient(params, xs, ys, weights)
         each, whole = ((len(xs),), np.float32), ((self.dim,), np.float32)
         losses, errors, gradient = self._call(
             self._batch_gradient, [each, each, whole], params, xs, ys, weights
         )
         return losses, errors, gradient
+
+    def stack(self, shape: Shape) -> Network | str:
+        """The layers that compute the same, with the same flat vector and start, or why there are none."""
+        found = self._translated(shape)
+        return found if isinstance(found, str) else found.stack(shape)
+
+    def _inner(self, xs: Array) -> LossModel | None:
+        """What computes in JAX instead of torch, if anything."""
+        found = self._translated(tuple(xs.shape[1:]))
+        return None if isinstance(found, str) else found
+
+    def _translated(self, shape: Shape) -> LossModel | str:
+        """The same model in JAX, for samples of this shape, or why there is none."""
+        if not self.lower:
+            return f"{self.name!r} was not to be lowered"
+        if shape not in self._translations:
+            outputs = translate(self.module, shape)
+            self._translations[shape] = (
+                f"torch computes it: {outputs}" if isinstance(outputs, str) else self._in_jax(outputs)
+            )
+        return self._translations[shape]
+
+    def _in_jax(self, outputs: Callable[..., Any]) -> LossModel:
+        def start(seed: int) -> list[Vector]:
+            sizes = np.cumsum([int(np.prod(shape)) for _, shape in self.shapes])[:-1]
+            pieces = np.split(self.initial(seed), sizes)
+            return [piece.reshape(shape) for piece, (_, shape) in zip(pieces, self.shapes, strict=True)]
+
+        return model_of_outputs(
+            outputs,
+            start,
+            self.task,
+            self.classes,
+            name=self.name,
+            convex=self.convex,
+            chunk=self.chunk,
+            source="torch",
+            lower=True,
+        )
+
+    @cached_property
+    def _translations(self) -> dict[Shape, LossModel | str]:
+        """What has been found."""
+        return {}
 
     def describe(self) -> dict[str, Any]:
         """What identifies this model in a run's configuration; its code is the user's."""
@@ -240,8 +287,8 @@ def from_torch(
         chunk: how many clients to hold at once; by default their gradients fit in 8 MiB.
         threads: how many threads torch uses for this model, whatever it uses elsewhere. The engine's own threads
             want the same cores: more than one pays for large modules on an idle machine only.
-        lower: let ofediq's own layers compute where the module is an `nn.Sequential` of layers that it knows: same
-            parameters, same results up to rounding, and much faster.
+        lower: let JAX compute where every operation of the module is known there, and ofediq's own layers where it is
+            a stack of those: same parameters, same results up to rounding, and much faster.
     """
     torch = extra("torch", "torch")
     checked_task(task, classes)
@@ -255,11 +302,7 @@ def from_torch(
     dim = sum(int(np.prod(shape)) for _, shape in shapes)
     chunk, threads = checked_chunk(chunk, dim), require_integer("threads", threads, 1)
 
-    def lowered(shape: tuple[int, ...]) -> Network | str:
-        return lower_module(frozen, shape, task, classes, label)
-
-    how = lowered if lower else f"{label!r} was not to be lowered"
-    return TorchModel(label, task, frozen, make, shapes, classes, convex, chunk, threads, how)
+    return TorchModel(label, task, frozen, make, shapes, classes, convex, chunk, threads, lower)
 
 
 def _made(make: Any, seed: int) -> Any:

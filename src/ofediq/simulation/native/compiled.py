@@ -158,7 +158,7 @@ class Compiled(Model):
         penalty = np.float32(network.l2).view(np.int32)
         head = np.array([task is np.float32, self.threads, penalty, adds], np.int32)
         numbers = np.concatenate([head, network_numbers(network).reshape(-1)])
-        samples = network.images(xs) if network.channels_first else xs
+        samples = xs if network.as_given else network.images(xs)
         each = jax.ShapeDtypeStruct((len(xs),), np.float32)
         call = jax.ffi.ffi_call(
             _targets(load())["samples_in_xla"],

@@ -17,16 +17,19 @@ from ofediq.errors import InputError
 from ofediq.kernels import library
 from ofediq.methods.loudness import unpack
 from ofediq.models import Network
+from ofediq.models.activations import ACTIVATIONS, Leaky
 
 MOST_THREADS = 64
 MOST_LAYERS = 32
-_KINDS, _ACTIVATIONS = ("conv", "dense", "pool"), ("identity", "relu", "tanh")
+_KINDS = ("conv", "dense", "pool", "mean", "norm")
+_STAGE_NUMBERS = 16
 _CLASSES = len(magnitude_classes(MAX_LEVELS)[0])
 _BOOK = book_bits(1).shape[1]
 FORMS = ("plain", "quantized", "rotated", "grid")
 ROOM = 16  # floats that a kernel may touch past the end of a vector
 
-_NUMBERS = tuple(map(float, (MAX_LEVELS, _CLASSES, MAX_NORM, TINY, MOST_LAYERS, MOST_THREADS, _BOOK)))
+_SIZES = (MOST_LAYERS, MOST_THREADS, _BOOK, len(ACTIVATIONS), _STAGE_NUMBERS)
+_NUMBERS = tuple(map(float, (MAX_LEVELS, _CLASSES, MAX_NORM, TINY, *_SIZES)))
 """What C calls the same."""
 
 
@@ -168,22 +171,27 @@ def load() -> ctypes.CDLL:
     """The library, if it has the same idea of a window: its source may be newer than this running code."""
     found = library.load()
     found.window_bytes.restype = c_int64
-    numbers = np.zeros(len(_NUMBERS))
+    numbers = np.zeros(64)  # with room: a changed source may have more of them
     found.shared_numbers(address_of(numbers))
-    if found.window_bytes() != ctypes.sizeof(WindowLayout) or tuple(numbers) != _NUMBERS:
+    same = tuple(numbers[: len(_NUMBERS)]) == _NUMBERS and not numbers[len(_NUMBERS) :].any()
+    if found.window_bytes() != ctypes.sizeof(WindowLayout) or not same:
         raise library.UnavailableError("their source has changed since this process started")
     return found
 
 
 def network_numbers(model: Network) -> npt.NDArray[np.int32]:
-    """The stages in C's numbers, [stages, 10]."""
-    rows = []
-    for stage in model.stages:
+    """The stages in C's numbers, [stages, 16]; the last three are the bits of floats."""
+    rows = np.zeros((len(model.stages), _STAGE_NUMBERS), np.int32)
+    for row, stage in zip(rows, model.stages, strict=True):
         height, width, inputs = stage.inputs if len(stage.inputs) == 3 else (1, 1, math.prod(stage.inputs))
-        kind, activation = _KINDS.index(stage.kind), _ACTIVATIONS.index(stage.activation)
-        sizes = (stage.outputs[-1], stage.size, stage.margin, stage.pooled)
-        rows.append((kind, activation, stage.bias, height, width, inputs, *sizes))
-    return np.array(rows, np.int32)
+        kind, activation = _KINDS.index(stage.kind), ACTIVATIONS.index(type(stage.activation))
+        sizes = (stage.outputs[-1], *stage.size, *stage.margins, stage.stride, stage.pooled)
+        row[:-3] = (kind, activation, stage.bias, height, width, inputs, *sizes)
+        bends = (0.0, 0.0)
+        if isinstance(stage.activation, Leaky):
+            bends = (stage.activation.below, stage.activation.corner)
+        row[-3:] = np.array((*bends, stage.epsilon), np.float32).view(np.int32)
+    return rows
 
 
 def network_places(model: Network) -> npt.NDArray[np.int32] | None:

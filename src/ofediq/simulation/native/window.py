@@ -72,7 +72,7 @@ class Kernels:
         regression = self.model.task == "regression"
         self.samples = np.ascontiguousarray(self.samples, np.float32)
         self.targets = np.ascontiguousarray(self.targets, np.float32 if regression else np.int32)
-        self.samples = self.model.images(self.samples) if self.model.channels_first else self.samples
+        self.samples = self.samples if self.model.as_given else self.model.images(self.samples)
         self.samples = np.ascontiguousarray(self.samples)
         count, features = len(self.samples), math.prod(self.model.shape)
         if count == 0 or self.samples.size != count * features or self.targets.shape != (count,):
