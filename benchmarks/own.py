@@ -30,16 +30,17 @@ def main() -> None:
 
 
 def networks() -> Iterator[tuple[str, Model]]:
-    """Model I, and the same in other frameworks; SiLU is no layer that the kernels know."""
+    """Model I, and the same in other frameworks; with SiLU by kernels and by JAX."""
     yield "built in", models.cnn()
     linen = extra("flax.linen", "flax")
-    for name, activation in (("Flax", linen.relu), ("Flax, SiLU", linen.silu)):
+    chosen = (("Flax", linen.relu, True), ("Flax, SiLU", linen.silu, True), ("Flax, SiLU, JAX", linen.silu, False))
+    for name, activation, lower in chosen:
         layers = [lambda x: x[..., None]]
         for filters in (32, 64):
             layers += [linen.Conv(filters, (3, 3), padding="VALID"), activation]
             layers += [lambda x: linen.max_pool(x, (2, 2), (2, 2))]
         layers += [lambda x: x.reshape(len(x), -1), linen.Dense(10)]
-        yield name, models.from_flax(linen.Sequential(layers), (28, 28), "classification")
+        yield name, models.from_flax(linen.Sequential(layers), (28, 28), "classification", lower=lower)
     nn = extra("torch.nn", "torch")
 
     def make(seed: int) -> Any:

@@ -67,6 +67,7 @@ _WINDOWS_OF_ONE = tuple(work.name for work in workloads.catalogue() if work.peri
 PEERS = (
     Peer("torch-loop", "torch", "torch_loop", seconds=20.0),
     Peer("torch-vmap", "torch", "torch_vmap"),
+    Peer("torch-tuned", "torch", "torch_tuned"),
     Peer("fedjax", "fedjax", "fedjax_run"),
     Peer("pfl", "pfl", "pfl_run", only=_WINDOWS_OF_ONE),
     Peer(

@@ -11,6 +11,7 @@ BEGIN, END = "<!-- results: written by `python -m benchmarks peers --table` -->"
 NAMES = {
     "torch-loop": "PyTorch loop",
     "torch-vmap": "torch.func",
+    "torch-tuned": "torch.func, tuned",
     "fedjax": "FedJAX",
     "pfl": "pfl-research",
     "flower": "Flower",

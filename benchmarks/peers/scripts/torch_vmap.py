@@ -22,6 +22,8 @@ GROUP = 64  # senders at once: more need more memory and are no faster
 class Federation:
     """A common model, and all clients side by side."""
 
+    group = GROUP
+
     def __init__(self, task: Task) -> None:
         self.task = task
         self.model = peer.build(task)
@@ -34,24 +36,30 @@ class Federation:
         task, chosen = self.task, np.flatnonzero(senders)
         if task.period == 1 and not task.levels and len(chosen) == task.clients:
             return [self._batch(rows[0])]
-        with torch.no_grad():
-            errors = [float(peer.errors(task, self.model(self.x[row]), self.y[row])) for row in rows]
+        errors = [self._errors(row) for row in rows]
         params = {name: value.detach() for name, value in self.model.named_parameters()}
         total = torch.zeros(task.dim)
-        for start in range(0, len(chosen), GROUP):
-            updates = self._updates(params, rows[:, chosen[start : start + GROUP]]) / task.rate
+        for start in range(0, len(chosen), self.group):
+            updates = self._updates(params, rows[:, chosen[start : start + self.group]]) / task.rate
             total += (peer.quantize(updates, task.levels, task.blocks) if task.levels else updates).sum(0)
         self._move(total)
         return errors
+
+    def _errors(self, row: Any) -> float:
+        with torch.no_grad():
+            return float(peer.errors(self.task, self.model(self.x[row]), self.y[row]))
 
     def _batch(self, row: Any) -> float:
         self.model.zero_grad()
         outputs = self.model(self.x[row])
         peer.loss(self.task, outputs, self.y[row]).backward()
+        self._move_by_gradient()
+        return float(peer.errors(self.task, outputs.detach(), self.y[row]))
+
+    def _move_by_gradient(self) -> None:
         total = torch.cat([p.grad.reshape(-1) for p in self.model.parameters()])
         flat = torch.cat([p.detach().reshape(-1) for p in self.model.parameters()])
         self._move(total + self.task.clients * self.task.l2 * flat)
-        return float(peer.errors(self.task, outputs.detach(), self.y[row]))
 
     def _updates(self, params: dict[str, Any], rows: Rows) -> Any:
         """Sums of a window's gradients, [senders, D]; each sender's own model moves between the steps."""

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from ofediq.models.adapters.symbols import Axes, Parameter, Signal, UnknownLayerError, is_natural, sizes_of
+from ofediq.models.adapters.symbols import Axes, Flow, Leaf, UnknownLayerError, is_natural, sizes_of
 from ofediq.models.layers import Conv, Dense, Mean, Pool
 from ofediq.models.stages import Shape
 
 
-def as_image(signal: Signal, height: int, width: int, channels: int | None) -> Signal:
+def as_image(signal: Flow, height: int, width: int, channels: int | None) -> Flow:
     """`signal` as an image whose height, width and channels lie along these axes."""
     wanted = {"h": signal.axes[height], "w": signal.axes[width], "c": ()}
     if channels is not None:
@@ -37,9 +37,7 @@ def as_image(signal: Signal, height: int, width: int, channels: int | None) -> S
     return replace(signal, axes=axes, sizes=sizes, shape=shape, channels_first=spelled == "chw", image=True)
 
 
-def convolved(
-    signal: Signal, weights: Parameter, params: dict[str, Any], shapes: list[Shape], out: Shape
-) -> Signal:
+def convolved(signal: Flow, weights: Leaf, params: dict[str, Any], shapes: list[Shape], out: Shape) -> Flow:
     """A convolution."""
     numbers = params["dimension_numbers"]
     batch, feature, *spatial = numbers.lhs_spec
@@ -93,12 +91,12 @@ def _kept(axes: Axes, shape: Shape, order: Sequence[int]) -> tuple[Shape, tuple[
     return tuple(own[label] for label in kept), tuple(kept.index(label) for label in turned)
 
 
-def multiplied(arguments: list[Any], numbers: Any, shapes: list[Shape], out: Shape) -> Signal:
+def multiplied(arguments: list[Any], numbers: Any, shapes: list[Shape], out: Shape) -> Flow:
     """A dense layer: the product of all numbers of a signal with a matrix."""
     (contracted, batches) = numbers
-    side = 0 if isinstance(arguments[0], Signal) else 1
-    signal: Signal = arguments[side]
-    weights: Parameter = arguments[1 - side]
+    side = 0 if isinstance(arguments[0], Flow) else 1
+    signal: Flow = arguments[side]
+    weights: Leaf = arguments[1 - side]
     ours, theirs = contracted[side], contracted[1 - side]
     order = [label for labels in signal.axes for label in labels]
     along = [label for axis in ours for label in signal.axes[axis]]
@@ -133,7 +131,7 @@ def multiplied(arguments: list[Any], numbers: Any, shapes: list[Shape], out: Sha
     )
 
 
-def biased(signal: Signal, bias: Parameter) -> Signal | None:
+def biased(signal: Flow, bias: Leaf) -> Flow | None:
     """A number per channel or unit, added to what a layer without one gave; None if it is none."""
     last = signal.layers[-1] if signal.layers else None
     if not isinstance(last, (Conv, Dense)) or last.bias:
@@ -150,7 +148,7 @@ def biased(signal: Signal, bias: Parameter) -> Signal | None:
     )
 
 
-def pooled(signal: Signal, params: dict[str, Any], out: Shape, sums: bool = False) -> Signal:
+def pooled(signal: Flow, params: dict[str, Any], out: Shape, sums: bool = False) -> Flow:
     """The largest, or the sum, of each window."""
     window, strides = tuple(params["window_dimensions"]), tuple(params["window_strides"])
     spatial = [axis for axis, side in enumerate(window) if side > 1]

@@ -20,10 +20,10 @@ from ofediq.errors import InputError, extra
 from ofediq.models.adapters.reading import Program
 from ofediq.models.adapters.recognition import is_cross_entropy, is_log_softmax, is_squared_error, recognized
 from ofediq.models.adapters.symbols import (
-    Parameter,
+    Flow,
+    Leaf,
     Pending,
     Reader,
-    Signal,
     UnknownLayerError,
     labels_of,
     sizes_of,
@@ -114,7 +114,7 @@ def _agrees(model: Network, vector: Array, x: Array, outputs: Array, slope: Arra
     return all(np.allclose(a, b, rtol=1e-3, atol=1e-3 * float(np.abs(b).max())) for a, b in pairs)
 
 
-def assembled(found: Signal, shapes: Sequence[Shape], task: Any, name: str) -> Network:
+def assembled(found: Flow, shapes: Sequence[Shape], task: Any, name: str) -> Network:
     """The network of a signal's layers, whose arrays lie among leaves with these `shapes`."""
     starts = np.cumsum([0, *(math.prod(shape) for shape in shapes)]).tolist()
     if sorted(leaf for leaf, _, _ in found.places) != list(range(len(shapes))):
@@ -162,9 +162,9 @@ def _read(
 ) -> tuple[Program, Any]:
     """The program, and what its output stands for; `more` are arguments behind the sample."""
     program = Program(lambda pending, base: recognized(pending, base, shapes))
-    leaves = [Parameter(leaf, labels_of(one), _leaf_reader(leaf)) for leaf, one in enumerate(shapes)]
+    leaves = [Leaf(leaf, labels_of(one), _leaf_reader(leaf)) for leaf, one in enumerate(shapes)]
     axes = labels_of(shape)
-    sample = program.note(Signal(axes, sizes_of(axes, shape), shape), shape)
+    sample = program.note(Flow(axes, sizes_of(axes, shape), shape), shape)
     (result,) = program.run(traced.jaxpr, [*leaves, sample, *more], traced.consts)
     return program, result
 
@@ -173,7 +173,7 @@ def _leaf_reader(leaf: int) -> Reader:
     return lambda given: given.leaves[leaf]
 
 
-def _outputs(traced: Any, shapes: Sequence[Shape], shape: Shape, task: Any) -> Signal:
+def _outputs(traced: Any, shapes: Sequence[Shape], shape: Shape, task: Any) -> Flow:
     """What the outputs are; class scores before their logarithms of probabilities, which mean and cost the same."""
     program, result = _read(traced, shapes, shape)
     if task == "classification" and isinstance(result, Pending) and result.base is not None:

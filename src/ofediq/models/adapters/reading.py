@@ -2,8 +2,8 @@
 
 What stands for an array of the program is one of these:
 
-- a `Parameter`, perhaps with its axes moved;
-- a `Signal`: what a sample has become after some layers;
+- a `Leaf`, perhaps with its axes moved;
+- a `Flow`: what a sample has become after some layers;
 - `Pending`: some function of one signal that is no layer yet, such as `logistic(x)` on the way to `x * logistic(x)`.
   Where a layer, or the end, wants a signal, `recognition` is asked which layer the function is;
 - anything else is a constant.
@@ -21,11 +21,11 @@ import numpy as np
 from ofediq.arrays import Array
 from ofediq.models.adapters.known import biased, convolved, multiplied, pooled
 from ofediq.models.adapters.symbols import (
+    Flow,
     Given,
-    Parameter,
+    Leaf,
     Pending,
     Reader,
-    Signal,
     UnknownLayerError,
     reshaped,
 )
@@ -78,7 +78,7 @@ _EACH = frozenset((*_ARITHMETIC, *_CURVES, *_CHOICES, *_LOGIC))
 """Operations on each number by itself."""
 
 
-Recognize = Callable[[Pending, Shape], Signal]
+Recognize = Callable[[Pending, Shape], Flow]
 """The signal that a pending function of a signal of this shape gives; `UnknownLayerError` if it is no layer."""
 
 
@@ -95,10 +95,10 @@ class Program:
 
     def __post_init__(self) -> None:
         self.shapes: dict[int, Shape] = {}
-        self._signals: list[Signal] = []  # kept, so that their numbers stay theirs
-        self._known: dict[Pending, Signal] = {}
+        self._signals: list[Flow] = []  # kept, so that their numbers stay theirs
+        self._known: dict[Pending, Flow] = {}
 
-    def note(self, signal: Signal, shape: Shape) -> Signal:
+    def note(self, signal: Flow, shape: Shape) -> Flow:
         """Remember the shape of the array that `signal` stands for."""
         self._signals.append(signal)
         self.shapes[id(signal)] = shape
@@ -117,14 +117,14 @@ class Program:
             values.update(zip(equation.outvars, results, strict=True))
         return [value(atom) for atom in jaxpr.outvars]
 
-    def signal(self, value: Any) -> Signal:
+    def signal(self, value: Any) -> Flow:
         """`value` as a signal, recognised if it is pending."""
         if isinstance(value, Pending) and value.base is not None:
             if value not in self._known:  # once: who takes it twice takes the same
                 found = self.recognize(value, self.shapes[id(value.base)])
                 self._known[value] = self.note(found, value.shape)
             return self._known[value]
-        if not isinstance(value, Signal):
+        if not isinstance(value, Flow):
             raise UnknownLayerError("its outputs do not depend on the sample")
         if value.times != 1:
             raise UnknownLayerError("a sum of windows is no layer that the kernels know")
@@ -135,7 +135,7 @@ class Program:
 
         An activation ends where more is done than with each number by itself, a norm where no parameter joins it.
         """
-        alone = not any(isinstance(one, Parameter) for one in arguments)
+        alone = not any(isinstance(one, Leaf) for one in arguments)
         further = name not in _EACH and name not in _OWN_SLOPES
         return [
             self._tried(one)
@@ -153,7 +153,7 @@ class Program:
 
     def _equation(self, equation: Any, arguments: list[Any]) -> list[Any]:
         name = equation.primitive.name
-        symbolic = [one for one in arguments if isinstance(one, (Signal, Parameter, Pending))]
+        symbolic = [one for one in arguments if isinstance(one, (Flow, Leaf, Pending))]
         inner = equation.params.get("jaxpr") or equation.params.get("call_jaxpr")
         if (
             symbolic
@@ -170,27 +170,27 @@ class Program:
         arguments = self._finished(name, arguments)
         layer = self._layer(name, equation.params, arguments, shapes, outs[0])
         if layer is not None:
-            return [self.note(layer, outs[0]) if isinstance(layer, Signal) else layer]
+            return [self.note(layer, outs[0]) if isinstance(layer, Flow) else layer]
         return self._pending(equation, arguments, outs)
 
     def _layer(
         self, name: str, params: dict[str, Any], arguments: list[Any], shapes: list[Shape], out: Shape
-    ) -> Signal | Parameter | None:
+    ) -> Flow | Leaf | None:
         """What the operation makes of a signal or a parameter if it is a layer or moves axes; else None."""
         first = arguments[0]
-        if name in _SAME and shapes[0] == out and isinstance(first, (Signal, Parameter)):
+        if name in _SAME and shapes[0] == out and isinstance(first, (Flow, Leaf)):
             return first
         if name in _MOVES and math.prod(shapes[0]) == math.prod(out):
-            moved: Signal | Parameter | None = self._moved(name, params, first, shapes[0], out)
+            moved: Flow | Leaf | None = self._moved(name, params, first, shapes[0], out)
             return moved
-        parameters = [one for one in arguments if isinstance(one, Parameter)]
-        if name == "conv_general_dilated" and isinstance(arguments[1], Parameter):
+        parameters = [one for one in arguments if isinstance(one, Leaf)]
+        if name == "conv_general_dilated" and isinstance(arguments[1], Leaf):
             return convolved(self.signal(first), arguments[1], params, shapes, out)
         if name == "dot_general" and len(parameters) == 1:
-            known = [one if isinstance(one, Parameter) else self.signal(one) for one in arguments]
+            known = [one if isinstance(one, Leaf) else self.signal(one) for one in arguments]
             return multiplied(known, params["dimension_numbers"], shapes, out)
-        if name in ("add", "add_any") and parameters and any(isinstance(one, Signal) for one in arguments):
-            signal, bias = sorted(arguments, key=lambda one: isinstance(one, Parameter))
+        if name in ("add", "add_any") and parameters and any(isinstance(one, Flow) for one in arguments):
+            signal, bias = sorted(arguments, key=lambda one: isinstance(one, Leaf))
             return biased(self.signal(signal), bias)
         if name in ("reduce_window_max", "reduce_window_sum"):
             return pooled(self.signal(first), params, out, sums=name == "reduce_window_sum")
@@ -208,7 +208,7 @@ class Program:
             moved = replace(value, axes=tuple(value.axes[axis] for axis in order))
         else:
             moved = reshaped(value, before, after)
-        if not isinstance(value, Parameter):
+        if not isinstance(value, Leaf):
             return moved
         read = value.read
         if name == "transpose":
@@ -250,29 +250,29 @@ def _bound(equation: Any, arguments: Sequence[Any]) -> Any:
     return equation.primitive.bind(*functions, *arguments, **params)
 
 
-def _base(value: Any) -> Signal | None:
+def _base(value: Any) -> Flow | None:
     if isinstance(value, Pending):
         return value.base
-    return value if isinstance(value, Signal) else None
+    return value if isinstance(value, Flow) else None
 
 
 def _leaves(value: Any) -> frozenset[int]:
     if isinstance(value, Pending):
         return value.leaves
-    return frozenset([value.leaf]) if isinstance(value, Parameter) else frozenset()
+    return frozenset([value.leaf]) if isinstance(value, Leaf) else frozenset()
 
 
 def _read(value: Any, given: Given) -> Array:
-    if isinstance(value, (Pending, Parameter)):
+    if isinstance(value, (Pending, Leaf)):
         return value.read(given)
-    return given.base if isinstance(value, Signal) else value
+    return given.base if isinstance(value, Flow) else value
 
 
 def _is_each_argument(value: Any) -> bool:
     """Whether it is a signal, a function of each of its numbers, or the same number everywhere."""
     if isinstance(value, Pending):
         return value.each
-    if isinstance(value, Signal):
+    if isinstance(value, Flow):
         return True
     array = np.asarray(value)
     return array.size > 0 and bool((array == array.flat[0]).all())

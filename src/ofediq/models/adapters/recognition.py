@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ofediq.arrays import Array
 from ofediq.errors import extra
 from ofediq.models.activations import ACTIVATIONS, Activation, Leaky
-from ofediq.models.adapters.symbols import Given, Pending, Signal, UnknownLayerError, sizes_of
+from ofediq.models.adapters.symbols import Flow, Given, Pending, UnknownLayerError, sizes_of
 from ofediq.models.layers import Mean, Norm
 from ofediq.models.stages import Shape
 
@@ -24,11 +24,11 @@ _POINTS = np.concatenate([[0.0], _SIDE, -_SIDE]).astype(np.float32)
 _CLOSE = 3e-5
 
 
-def recognized(pending: Pending, base_shape: Shape, leaves: Sequence[Shape]) -> Signal:
+def recognized(pending: Pending, base_shape: Shape, leaves: Sequence[Shape]) -> Flow:
     """The signal that `pending` gives, whose base stands for an array of this shape; else `UnknownLayerError`."""
     base = pending.base
     assert base is not None
-    found: Signal | None = None
+    found: Flow | None = None
     if pending.each and pending.shape == base_shape:
         found = _activated(pending, base, base_shape)
     elif not pending.leaves and not pending.labelled and base.layers:
@@ -98,7 +98,7 @@ def _same_loss(pending: Pending, expected: Any, shape: Shape, labels: npt.NDArra
     )
 
 
-def _activated(pending: Pending, base: Signal, shape: Shape) -> Signal | None:
+def _activated(pending: Pending, base: Flow, shape: Shape) -> Flow | None:
     """An activation; or, of a sample, a factor and a shift."""
     values, slopes = _at_points(pending, shape)
     if base.times != 1:
@@ -142,7 +142,7 @@ def _candidates(values: npt.NDArray[Any], slopes: npt.NDArray[Any]) -> Iterator[
         yield Leaky(below, None if at_zero == below else at_zero)
 
 
-def _scaled(base: Signal, values: npt.NDArray[Any], slopes: npt.NDArray[Any]) -> Signal | None:
+def _scaled(base: Flow, values: npt.NDArray[Any], slopes: npt.NDArray[Any]) -> Flow | None:
     """A sample times a factor, plus a shift; nothing has looked at it yet."""
     factor, shift = float(slopes[0]), float(values[0])
     size = abs(shift) + abs(factor) * (1 + np.abs(_POINTS))
@@ -153,7 +153,7 @@ def _scaled(base: Signal, values: npt.NDArray[Any], slopes: npt.NDArray[Any]) ->
     return replace(base, scaling=(first * factor, second * factor + shift))
 
 
-def _averaged(pending: Pending, base: Signal, shape: Shape) -> Signal | None:
+def _averaged(pending: Pending, base: Flow, shape: Shape) -> Flow | None:
     """The mean of windows of an image, or of all of it."""
     axes = {labels[0]: axis for axis, labels in enumerate(base.axes) if len(labels) == 1}
     if "h" not in axes or "w" not in axes:
@@ -203,7 +203,7 @@ def _means(image: npt.NDArray[Any], counts: tuple[int, int], sides: tuple[int, i
     return means
 
 
-def _normalized(pending: Pending, base: Signal, shape: Shape, leaves: Sequence[Shape]) -> Signal | None:
+def _normalized(pending: Pending, base: Flow, shape: Shape, leaves: Sequence[Shape]) -> Flow | None:
     """Layer normalisation over the channels or units."""
     along = [axis for axis, labels in enumerate(base.axes) if labels in (("c",), ("u",))]
     used = sorted(pending.leaves)

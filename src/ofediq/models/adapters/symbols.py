@@ -33,7 +33,7 @@ Reader = Callable[[Given], Array]
 
 
 @dataclass(frozen=True)
-class Parameter:
+class Leaf:
     """An array of parameters, perhaps with its axes moved; labels are the numbers of its own axes."""
 
     leaf: int
@@ -42,7 +42,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, eq=False)
-class Signal:
+class Flow:
     """What a sample has become: after some layers, with labels h, w, c of an image or u of units.
 
     Before the first layer labels are the numbers of the sample's axes, and `image` is False.
@@ -80,7 +80,7 @@ class Pending:
         name: of the last operation.
     """
 
-    base: Signal | None
+    base: Flow | None
     shape: Shape
     read: Reader
     leaves: frozenset[int] = frozenset()
@@ -101,7 +101,7 @@ def sizes_of(axes: Sequence[tuple[Any, ...]], shape: Shape) -> tuple[tuple[Any, 
 
 def reshaped(value: Any, before: Shape, after: Shape) -> Any:
     """`value` with its labels along other axes, in the same order."""
-    if isinstance(value, Signal):
+    if isinstance(value, Flow):
         size = value.size
         if not value.layers and not value.image and is_natural(value):
             labels = labels_of(after)  # a sample may be cut anew: nothing has looked at it yet
@@ -120,7 +120,7 @@ def reshaped(value: Any, before: Shape, after: Shape) -> Any:
     return replace(value, axes=tuple(axes))
 
 
-def is_natural(signal: Signal) -> bool:
+def is_natural(signal: Flow) -> bool:
     """Whether a sample's axes still lie in their own order."""
     order = [label for labels in signal.axes for label in labels]
     return order == sorted(order)
