@@ -33,7 +33,11 @@ def networks() -> Iterator[tuple[str, Model]]:
     """Model I, and the same in other frameworks; with SiLU by kernels and by JAX."""
     yield "built in", models.cnn()
     linen = extra("flax.linen", "flax")
-    chosen = (("Flax", linen.relu, True), ("Flax, SiLU", linen.silu, True), ("Flax, SiLU, JAX", linen.silu, False))
+    chosen = (
+        ("Flax", linen.relu, True),
+        ("Flax, SiLU", linen.silu, True),
+        ("Flax, SiLU, JAX", linen.silu, False),
+    )
     for name, activation, lower in chosen:
         layers = [lambda x: x[..., None]]
         for filters in (32, 64):
