@@ -280,6 +280,8 @@ def _layer(words: list[str]) -> Layer:
                 return (Pool if kind == "pool" else Mean)(*map(int, numbers))
             if not options and kind in _PLAIN and (kind == Leaky.word or not numbers):
                 return _PLAIN[kind](*map(float, numbers))
+    except InputError:  # which says more
+        raise
     except (ValueError, TypeError):  # such as 'dense 1.5'
         pass
     raise InputError(
