@@ -109,3 +109,10 @@ def test_epsilon_reaches_the_methods_that_promise_it() -> None:
 def test_epsilon_needs_a_method_that_promises_it() -> None:
     with pytest.raises(InputError, match="`epsilon` must go with a method that promises it"):
         Experiment.set_up(small(epsilon=2.0))
+
+
+def test_variants_of_one_method_are_told_apart() -> None:
+    texts = ("fedogd", "fedomd", "fedomd(period=2)", "fedomd(period=5, step_size=0.1)")
+    experiment = Experiment.set_up(Config(clients=4, steps=10, methods=texts))
+    names = [one.name for one in experiment.methods.values()]
+    assert names == ["FedOGD", "FedOMD", "FedOMD (period=2)", "FedOMD (period=5, step_size=0.1)"]

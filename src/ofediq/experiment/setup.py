@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -129,7 +130,7 @@ class Experiment:
                 "`epsilon` must go with a method that promises it, such as private: `ofediq methods` lists them, "
                 f"got {', '.join(config.methods)}"
             )
-        methods = {key: _in_company(one, config) for key, one in methods.items()}
+        methods = _told_apart({key: _in_company(one, config) for key, one in methods.items()})
         notes = [f"Assumed: {'; '.join(assumed)}."] if assumed else []
         notes += [note for one in methods.values() for note in _concerns(one, budget, model, stream)]
         spec = _spec(config, stream, None if prepared is None else prepared.pipeline)
@@ -153,6 +154,17 @@ def _spec(config: Config, stream: Stream, pipeline: Pipeline | None) -> ModelSpe
         labels=data.label_names,
         pipeline=pipeline,
     )
+
+
+def _told_apart(methods: Mapping[str, Method]) -> dict[str, Method]:
+    """Methods by key; those with a name in common carry what their keys say beside it."""
+    names = Counter(one.name for one in methods.values())
+
+    def shown(key: str, name: str) -> str:
+        said = key.partition("(")[2].removesuffix(")")
+        return f"{name} ({said})" if said and names[name] > 1 else name
+
+    return {key: replace(one, name=shown(key, one.name)) for key, one in methods.items()}
 
 
 def _in_company(method: Method, config: Config) -> Method:
