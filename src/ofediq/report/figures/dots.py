@@ -73,7 +73,7 @@ def draw_dots(
         for words, value in _together(seen_here, (high - low) / 10):
             axes.annotate(
                 words,
-                (value, len(rows) - 0.35),
+                (value, len(rows) + 0.35),
                 color=GREY,
                 size=NOTE_SIZE - 2,
                 ha="center",
@@ -81,7 +81,7 @@ def draw_dots(
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
             )
         axes.set_yticks(range(len(rows)), list(rows), size=TICK_SIZE - 1.5)
-        axes.set_ylim(len(rows) - 0.3, -0.7)
+        axes.set_ylim(len(rows) + 0.4, -0.7)  # a row for the words of the marks
         axes.locator_params(axis="x", nbins=5)
         axes.set_xlabel(METRICS[metric], size=LABEL_SIZE)
     heading = figure.text(0.15 / width, 1 - 0.12 / height, title, size=TITLE_SIZE, weight="bold", va="top")
