@@ -185,8 +185,10 @@ def is_stack(text: str) -> bool:
 def parse(text: str) -> tuple[Layer, ...]:
     """The layers that `text` names, one after each comma.
 
-    >>> parse("conv 8 5x5 same, pool, tanh, dense 10")
-    (Conv(filters=8, size=5, same=True, bias=True), Pool(size=2), Tanh(), Dense(units=10, bias=True))
+    >>> parse("pool, tanh, dense 10")
+    (Pool(size=2), Tanh(), Dense(units=10, bias=True))
+    >>> parse("conv 8 5x5 same")
+    (Conv(filters=8, size=5, same=True, bias=True, stride=1, margin=(0, 0)),)
     """
     return tuple(_layer(words.split()) for words in text.lower().split(","))
 
