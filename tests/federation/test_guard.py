@@ -158,6 +158,27 @@ def test_honest_members_of_other_scales_are_not_quarantined() -> None:
     assert not guard.quarantined
 
 
+@pytest.mark.parametrize("frequency", [1.0, 0.2])
+@pytest.mark.parametrize("members", [1, 2, 3, 5])
+def test_few_members_learn_as_without_a_guard(members: int, frequency: float) -> None:
+    """Nobody knows what is usual among so few, or in rounds of one update."""
+    rng, guard, kept = np.random.default_rng(6), Guard(), []
+    for step in range(120):
+        own = 0.3 * np.exp(-step / 60) * (0.3 + rng.standard_normal((members, 16))).astype(np.float32)
+        sends = np.flatnonzero(rng.random(members) < frequency)
+        factors = guard.weigh({int(number): {"update": own[number]} for number in sends})
+        kept += list(factors.values()) if step >= 20 else []
+    assert np.mean(kept) > 0.95
+    assert not guard.quarantined
+
+
+def test_after_a_long_silence_of_all_updates_the_first_ones_count() -> None:
+    guard = Guard()
+    for size in [0.0] * 50 + [1.0] * 60:
+        factors = one_round(guard, [size] * 6)
+    assert factors == [1.0] * 6
+
+
 def test_members_of_two_kinds_are_left_alone() -> None:
     """Honest members that disagree by halves are nobody's enemies."""
     rng, guard = np.random.default_rng(2), Guard()

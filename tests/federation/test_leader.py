@@ -104,3 +104,22 @@ def test_clients_that_have_seen_more_keep_a_server_from_opening_a_round(
         assert (f"{FEDERATION}/model" in [getattr(each, "topic", "") for each in said]) == (opens or anew)
         if not (opens or anew):
             assert one.ahead == 500
+
+
+def test_a_server_that_reached_its_broker_once_waits_for_it_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`patience` is for the start, also where no byte could be counted before the connection broke."""
+    monkeypatch.setattr(Server, "_count", lambda *given: None)
+
+    async def scene() -> None:
+        async with embedded() as broker:
+            one = server(broker)
+            one.patience = 0.5
+            life = await leads(one)
+            await asyncio.sleep(0.6)
+        await asyncio.sleep(1.0)
+        assert not life.done()
+        one.stop()
+        life.cancel()
+        await asyncio.gather(life, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(scene(), 60))

@@ -74,6 +74,7 @@ class Server:
         self._stop = asyncio.Event()
         self._answers: set[asyncio.Task[None]] = set()
         self._closed = (0, 0)  # bytes on sockets that are closed by now
+        self._reached = False  # whether the broker was ever there: then it comes back
 
     def stop(self) -> None:
         """End soon; the state of the last closed round is on disk already."""
@@ -98,7 +99,7 @@ class Server:
                 self.monitor.problem("broker", f"no connection to the broker: {reason}")
                 log.warning("server: no connection to the broker (%s), trying again", reason)
                 waited = time.monotonic() - started
-                if self._closed == (0, 0) and self.patience is not None and waited > self.patience:
+                if not self._reached and self.patience is not None and waited > self.patience:
                     where = f"{self.broker.host}:{self.broker.port}"
                     raise BrokerError(f"cannot reach the broker at {where}: {reason}") from None
                 await backoff.wait()
@@ -109,6 +110,7 @@ class Server:
         topics = (*self.coordinator.subscriptions, self.leader.topic)
         async with connect(self.broker, name, topics) as link:
             self.monitor.problem("broker", None)
+            self._reached = True
             backoff.reset()
             log.info("server: connected to %s:%d", self.broker.host, self.broker.port)
             before = self._closed
