@@ -23,7 +23,7 @@ from ofediq import methods
 from ofediq.experiment import Config, Experiment
 from ofediq.methods import ServerRule
 from ofediq.simulation import Result, simulate
-from ofediq.streams import naive_references
+from ofediq.streams import APART, naive_references
 
 CLIENTS, STEPS, READINGS = 10, 800, 6
 METHOD = "ofediq"
@@ -147,13 +147,12 @@ def error_of(result: Result) -> float:
     return error if np.isfinite(error) else float("inf")
 
 
-def row(name: str, config: Config) -> list[str]:
+def row(name: str, config: Config, chosen: str = METHOD) -> list[str]:
     """One stream."""
     experiment = Experiment.set_up(config)
-    stream, model, method = experiment.deal(0), experiment.model, experiment.methods[METHOD]
+    stream, model, method = experiment.deal(0), experiment.model, experiment.methods[chosen]
     result = simulate(method, stream, model)
-    naive = naive_references(stream)
-    del naive["constant"]
+    naive = {key: one for key, one in naive_references(stream).items() if key not in APART}
     errors = {key: 1 - one if stream.task == "classification" else one for key, one in naive.items()}
     best = min(errors, key=lambda key: float(errors[key][-1]))
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -163,13 +162,13 @@ def row(name: str, config: Config) -> list[str]:
         for key, rule in tuned().items()
     }
     first = min(fixed, key=lambda key: fixed[key])
-    shown = [f"{100 * float(skill[min(t, len(skill) - 1)]):+.1f}" for t in (10, 100, len(skill) - 1)]
+    shown = [f"{100 * float(skill[min(t, len(skill) - 1)]):+.1f}" for t in (9, 99, len(skill) - 1)]
     return [
         name,
         f"{model.dim}",
         best,
         *shown,
-        f"{100 * float(np.nanmin(skill[10:])):+.1f}",
+        f"{100 * float(np.nanmin(skill[9:])):+.1f}",
         f"{error_of(result) / fixed[first]:.3f}",
         first,
     ]

@@ -1,7 +1,8 @@
 """Files that preset auto was not made on: each came as a question, and what it taught is in docs/own-data.md.
 
 `python -m benchmarks strangers` runs them as `own_data` runs its streams: defaults, skill over time, and what tuning
-a step size by hand would have brought.
+a step size by hand would have brought. Names choose some of them; `tuning` and `check` are the halves of `newcomers`,
+`ofedgrid` is that method in place of OFedIQ.
 """
 
 from __future__ import annotations
@@ -10,17 +11,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas
 
 from benchmarks import table
+from benchmarks.newcomers import CHECK, TUNING, Made, Rng, columns
 from benchmarks.own_data import HEADER, METHOD, row
 from ofediq.experiment import Config
-
-Rng = np.random.Generator
-Made = tuple[Any, dict[str, Any]]  # a frame, and what the stranger says about it
 
 
 def rotating(rng: Rng) -> Made:
@@ -29,21 +27,21 @@ def rotating(rng: Rng) -> Made:
     x = rng.random((rows, readings))
     angle = np.linspace(0, np.pi, rows)
     score = (x[:, 0] - 0.5) * np.cos(angle) + (x[:, 1] - 0.5) * np.sin(angle)
-    return _frame(x, np.where(score + 0.05 * rng.normal(size=rows) > 0, "yes", "no")), {}
+    return columns(x, np.where(score + 0.05 * rng.normal(size=rows) > 0, "yes", "no")), {}
 
 
 def alarm(rng: Rng) -> Made:
     """A label of one row in eighty, which the readings nearly tell."""
     x = rng.normal(size=(10_000, 6))
     score = 2 * x[:, 0] + x[:, 1] + 0.5 * rng.normal(size=len(x))
-    return _frame(x, np.where(score > 5, "alarm", "ok")), {}
+    return columns(x, np.where(score > 5, "alarm", "ok")), {}
 
 
 def blobs(rng: Rng) -> Made:
     """Twenty labels, independent rows."""
     labels, centres = rng.integers(0, 20, 10_000), 1.2 * rng.normal(size=(20, 15))
     x = centres[labels] + rng.normal(size=(len(labels), 15))
-    return _frame(x, [f"kind {label:02d}" for label in labels]), {}
+    return columns(x, [f"kind {label:02d}" for label in labels]), {}
 
 
 def words(rng: Rng) -> Made:
@@ -52,14 +50,14 @@ def words(rng: Rng) -> Made:
     shares = [usual * np.exp(rng.normal(size=usual.size)) for _ in range(4)]
     topics = rng.integers(0, 4, 2000)
     x = np.stack([rng.multinomial(60, shares[topic] / shares[topic].sum()) for topic in topics])
-    return _frame(x, [("art", "law", "news", "sport")[topic] for topic in topics]), {}
+    return columns(x, [("art", "law", "news", "sport")[topic] for topic in topics]), {}
 
 
 def tabular(rng: Rng) -> Made:
     """Independent rows in all units, a category, a constant, a target in tens of thousands that is not linear."""
     x, colour = rng.normal(size=(10_000, 12)), rng.choice(["red", "green", "blue"], 10_000)
     y = 2 * x[:, 0] + 2 * np.sin(2 * x[:, 1]) + x[:, 2] * x[:, 3] + 3 * (colour == "red")
-    frame = _frame(x * 10.0 ** (np.arange(12) % 7 - 3), 1e4 * (30 + y + rng.normal(size=len(x))))
+    frame = columns(x * 10.0 ** (np.arange(12) % 7 - 3), 1e4 * (30 + y + rng.normal(size=len(x))))
     return frame.assign(colour=colour, flat=3), {}
 
 
@@ -71,7 +69,7 @@ def spikes(rng: Rng) -> Made:
         y = 20 + 3 * x[:, 0] + 0.1 * rng.normal(size=len(x)) + 0.02 * np.cumsum(rng.normal(size=len(x)))
         y = y + np.where(rng.random(len(x)) < 0.005, 500 * rng.normal(size=len(x)), 0)
         x[rng.random(x.shape) < 0.05] = np.nan
-        parts.append(_frame(x, y).assign(who=f"s{sensor}", t=np.arange(len(x))))
+        parts.append(columns(x, y).assign(who=f"s{sensor}", t=np.arange(len(x))))
     return pandas.concat(parts), {"client_column": "who", "time_column": "t"}
 
 
@@ -96,7 +94,7 @@ def crowd(rng: Rng) -> Made:
     for t in range(40):
         x = rng.normal(size=(len(devices), 8))
         y = 1e-6 * (x @ weights + 2 * np.sin(devices) + 0.3 * rng.normal(size=len(devices)))
-        parts.append(_frame(x, y).assign(who=devices, t=t))
+        parts.append(columns(x, y).assign(who=devices, t=t))
     return pandas.concat(parts), {"client_column": "who", "time_column": "t"}
 
 
@@ -108,13 +106,13 @@ def regimes(rng: Rng) -> Made:
         sign = np.where(np.cumsum(rng.random(5000) < 1 / 2000) % 2, -1.0, 1.0)
         for t in range(1, len(y)):
             y[t] = 0.7 * y[t - 1] + sign[t] * x[t, 0] + 0.5 * x[t, 1] + 0.5 * rng.normal()
-        parts.append(_frame(x, 1e4 + 100 * y).assign(who=site, t=np.arange(len(y))))
+        parts.append(columns(x, 1e4 + 100 * y).assign(who=site, t=np.arange(len(y))))
     return pandas.concat(parts), {"client_column": "who", "time_column": "t"}
 
 
 def noise(rng: Rng) -> Made:
     """Nothing to be learnt."""
-    return _frame(rng.normal(size=(10_000, 2)), rng.normal(size=10_000) - 3), {}
+    return columns(rng.normal(size=(10_000, 2)), rng.normal(size=10_000) - 3), {}
 
 
 def prices(rng: Rng) -> Made:
@@ -150,29 +148,32 @@ MADE: tuple[Callable[[Rng], Made], ...] = (
 )
 
 
-def _frame(x: Any, y: Any) -> Any:
-    return pandas.DataFrame(x, columns=[f"x{place}" for place in range(x.shape[1])]).assign(y=y)
+HALVES = {"tuning": TUNING, "check": CHECK}
 
 
-def configurations(folder: Path, only: tuple[str, ...]) -> Iterator[tuple[str, Config]]:
-    """Every file by name."""
-    for seed, maker in enumerate(MADE):
-        if only and maker.__name__ not in only:
+def configurations(folder: Path, only: tuple[str, ...], method: str = METHOD) -> Iterator[tuple[str, Config]]:
+    """Every file by name, or those of `only`."""
+    wanted = {name for one in only for name in (maker.__name__ for maker in HALVES.get(one, ()))} | set(only)
+    makers = [([17, seed], maker) for seed, maker in enumerate(MADE)]
+    makers += [([18, seed], maker) for seed, maker in enumerate((*TUNING, *CHECK))]
+    for seed, maker in makers:
+        if wanted and maker.__name__ not in wanted:
             continue
-        frame, said = maker(np.random.default_rng([17, seed]))
+        frame, said = maker(np.random.default_rng(seed))
         path = folder / f"{maker.__name__}.csv"
         frame.to_csv(path, index=False)
-        yield maker.__name__, Config(data=str(path), target="y", methods=(METHOD,), **said)
+        yield maker.__name__, Config(data=str(path), target="y", methods=(method,), **said)
 
 
 def main(only: tuple[str, ...] = ()) -> None:
     """Print the table."""
     rows = [HEADER]
+    method = "ofedgrid" if "ofedgrid" in only else METHOD
     with tempfile.TemporaryDirectory() as folder:
-        for name, config in configurations(Path(folder), only):
-            rows.append(row(name, config))
+        for name, config in configurations(Path(folder), tuple(set(only) - {"ofedgrid"}), method):
+            rows.append(row(name, config, method))
             print("  ".join(rows[-1]), file=sys.stderr, flush=True)
-    print("OFedIQ at the default budget, one pass, one seed")
+    print(f"{method} at the default budget, one pass, one seed")
     print(table(rows))
 
 

@@ -69,8 +69,11 @@ typedef struct {
   double shares[OFEDIQ_CLASSES], hits[2], tried[2], evidence[OFEDIQ_FORECASTS];
 #else
   ofediq_moments moments;
-  double fading[OFEDIQ_FORECASTS], naive[OFEDIQ_FORECASTS], misses[OFEDIQ_FORECASTS], rivals[OFEDIQ_FORECASTS];
-  double tried[OFEDIQ_FORECASTS], change, tails, miss, starts, forecast, unit;
+  double fading[OFEDIQ_FORECASTS], naive[OFEDIQ_FORECASTS], change, kept, usual, miss, starts, forecast, unit;
+  struct {
+    double misses[OFEDIQ_FORECASTS], rivals[OFEDIQ_FORECASTS], tried[OFEDIQ_FORECASTS], tails;
+  } trials[2]; /* of forecasts in usual times, and of those made after a far target */
+  uint8_t far; /* the last target was one */
 #endif
   ofediq_reading readings[OFEDIQ_NUMBERS + 1];
   double time; /* of the next sample, in seconds since 1970 */

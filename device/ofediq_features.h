@@ -187,19 +187,14 @@ static void forget_past(ofediq_features *known) {
 #else
 /* A number: streams.features.numbers --------------------------------------------------------------------------------- */
 
-enum { FADES = OFEDIQ_FORECASTS - 4 }; /* between the last target and mean, middle, season */
+enum { FADES = OFEDIQ_FORECASTS - 4 }; /* between the last target and mean, steady, season */
 static const double fades[FADES] = OFEDIQ_FADES;
 
 static void naive_forecasts(const ofediq_features *known, double *naive) {
-  double last = known->past[0], second = known->past[1], third = known->past[2], middle = NAN;
-  if (second == second && third == third) {
-    double low = least(last, second), high = last > second ? last : second, inner = least(high, third);
-    middle = low > inner ? low : inner;
-  }
-  *naive++ = last;
+  *naive++ = known->past[0];
   for (int i = 0; i < FADES; i++) *naive++ = known->fading[i];
   *naive++ = known->moments.mean;
-  *naive++ = middle;
+  *naive++ = known->kept;
   *naive = OFEDIQ_SEASON ? known->past[OFEDIQ_SEASON ? OFEDIQ_SEASON - 1 : 0] : NAN;
 }
 
@@ -211,12 +206,15 @@ static double log_ratio(double one, double other) {
 }
 
 static void weigh_numbers(const ofediq_features *known, double *weights) {
-  static const double prior[OFEDIQ_FORECASTS] = OFEDIQ_PRIOR, margins[OFEDIQ_FORECASTS] = OFEDIQ_MARGINS;
-  double best = -HUGE_VAL, level = known->misses[0], heavy = 1;
-  if (known->tails > 0) heavy = least(3 * level * level / known->tails, 1);
+  static const double prior[2][OFEDIQ_FORECASTS] = {OFEDIQ_PRIOR, OFEDIQ_FAR_PRIOR};
+  static const double margins[OFEDIQ_FORECASTS] = OFEDIQ_MARGINS;
+  const double *misses = known->trials[known->far].misses, *rivals = known->trials[known->far].rivals;
+  const double *tried = known->trials[known->far].tried, tails = known->trials[known->far].tails;
+  double best = -HUGE_VAL, level = misses[0], heavy = 1, usual = known->far ? known->trials[0].misses[0] : 0;
+  if (tails > 0) heavy = least(3 * level * level / tails, 1);
   for (int i = 0; i < OFEDIQ_FORECASTS; i++) {
-    double better = log_ratio(known->rivals[i], known->misses[i]) - margins[i];
-    weights[i] = prior[i] + least(heavy * known->tried[i], OFEDIQ_MOST_TRIALS) / 2 * better;
+    double better = log_ratio(rivals[i] * tried[i] + usual, misses[i] * tried[i] + usual) - margins[i];
+    weights[i] = prior[known->far][i] + least(heavy * tried[i], OFEDIQ_MOST_TRIALS) / 2 * better;
     if (known->naive[i] == known->naive[i] && weights[i] > best) best = weights[i];
   }
   for (int i = 0; i < OFEDIQ_FORECASTS; i++) {
@@ -272,16 +270,24 @@ static void observe_anchors(const ofediq_features *known, float *anchors) {
 
 static void learn_past(ofediq_features *known, double target) {
   double errors[OFEDIQ_FORECASTS], miss = (known->forecast - target) * (known->forecast - target);
-  double change = target - known->past[0];
+  double change = target - known->past[0], *misses = known->trials[known->far].misses;
+  double *rivals = known->trials[known->far].rivals, *tried = known->trials[known->far].tried;
   if (miss == miss) known->starts++;
   for (int i = 0; i < OFEDIQ_FORECASTS; i++) {
     errors[i] = (known->naive[i] - target) * (known->naive[i] - target);
     if (errors[i] != errors[i]) continue;
-    known->tried[i]++;
-    known->misses[i] = average(known->misses[i], errors[i], known->tried[i]);
-    known->rivals[i] = average(known->rivals[i], errors[0], known->tried[i]);
+    tried[i]++;
+    misses[i] = average(misses[i], errors[i], tried[i]);
+    rivals[i] = average(rivals[i], errors[0], tried[i]);
   }
-  known->tails = average(known->tails, errors[0] * errors[0], known->tried[0]);
+  known->trials[known->far].tails = average(known->trials[known->far].tails, errors[0] * errors[0], tried[0]);
+  if (known->number > 0) {
+    double distance = fabs(target - known->kept);
+    double reach = known->number >= OFEDIQ_FAR_NEEDED && known->usual > 0 ? OFEDIQ_FAR * known->usual : HUGE_VAL;
+    known->far = !known->far && distance > reach;
+    known->usual = average(known->usual, least(distance, reach), known->number);
+  }
+  if (!known->far) known->kept = target;
   known->miss = average(known->miss, miss, known->starts);
   known->change = average(known->change, change * change, known->number);
   for (int i = 0; i < FADES; i++) {

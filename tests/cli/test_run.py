@@ -65,7 +65,7 @@ def test_json_is_the_summary_and_nothing_else(finished: Finished) -> None:
     assert summary == json.loads((finished.folder / "summary.json").read_text(encoding="utf-8"))
     assert set(summary) >= {"methods", "naive", "config", "metric", "notes", "files", "interrupted"}
     assert list(summary["methods"]) == ["fedogd", "fedomd", "ofediq", "local"]
-    assert set(summary["naive"]) == {"majority", "constant", "last"}
+    assert set(summary["naive"]) == {"majority", "constant", "own majority", "last"}
     for one in summary["methods"].values():
         assert set(one) >= PROMISED
         assert len(one["per_seed"]["accuracy"]) == 2

@@ -118,6 +118,7 @@ def test_naive_references_have_a_curve_per_seed(whole: RunOutcome) -> None:
     assert {name: len(curves) for name, curves in whole.comparison.naive.items()} == {
         "mean": 1,
         "constant": 1,
+        "own mean": 1,
         "last": 1,
     }
 

@@ -87,10 +87,17 @@ def test_the_table_shows_methods_and_what_they_must_beat(comparison: Comparison)
     summary = summarize(comparison)
     header, rows = method_rows(summary)
     assert all(len(row) == len(header) for row in rows)
-    assert [row[0] for row in rows] == ["FedOGD", "OFedIQ", "majority class", "best constant", "last value"]
+    assert [row[0] for row in rows] == [
+        "FedOGD",
+        "OFedIQ",
+        "majority class",
+        "best constant",
+        "own majority class",
+        "last value",
+    ]
     one = summary["methods"]["fedogd"]
     assert rows[0][1] == f"{100 * one['accuracy']:.1f}% ± {100 * one['accuracy_std']:.1f}"
-    best = 1 - max(summary["naive"]["majority"], summary["naive"]["last"])
+    best = 1 - max(summary["naive"]["own majority"], summary["naive"]["last"])
     assert one["skill"] == pytest.approx(1 - (1 - one["accuracy"]) / best)
     assert rows[0][2] == f"{100 * one['skill']:+.1f}%"
     assert rows[0][3] == f"{32 * 15 * 10 * 12 / 1e3:.3g} kbit"

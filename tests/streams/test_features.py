@@ -166,6 +166,26 @@ def test_auto_follows_the_best_naive_forecast() -> None:
         assert errors["auto"] <= 1.02 * min(errors["last"], errors["mean"], errors["season"])
 
 
+@pytest.mark.parametrize("ahead", [1, 3])
+@pytest.mark.parametrize("stays", [False, True])
+def test_after_a_target_far_away_the_client_knows_whether_such_targets_stay(stays: bool, ahead: int) -> None:
+    """Twelve far targets: spikes are left out once one has been seen, new levels are believed at once."""
+    rng, size, every = np.random.default_rng(5), 600, 50
+    series = 10 + np.cumsum(0.1 * rng.normal(size=size))
+    far = np.arange(every - 1, size - ahead, every)
+    for row in far:
+        series[row : None if stays else row + 1] += 500 * rng.choice([-1, 1])
+    data = Dataset("s", np.zeros((size, 1)), series, "regression")
+    pipeline = Pipeline(Readings(("x",)), NumberTarget(ahead=ahead))
+    rows = featurize(Stream(data, np.arange(size)[:, None]), pipeline)
+    forecast = rows.x[:, len(pipeline.columns)]
+    target = rows.y
+    known = far[2:] + 1  # the far target is the newest one that is known
+    assert (np.abs(forecast[known] - target[known]) < 50).all()
+    if ahead == 1:  # the rows of the far targets themselves
+        assert (np.abs(forecast[far] - target[far]) > 400).all()
+
+
 def test_probabilities_of_the_naive_label_add_up_to_one() -> None:
     stream, pipeline = make(5, "auto", "standard", 1)
     anchors = featurize(stream, pipeline).x[:, -5:]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ofediq.streams import Dataset, Stream, availability, naive_references, partition
+from ofediq.streams import APART, Dataset, Stream, availability, naive_references, partition
 from ofediq.streams.features import NumberTarget, Pipeline, Readings, featurize, pipeline_for
 
 from .made import make_dataset
@@ -17,37 +17,42 @@ def _plain_loop(stream: Stream) -> dict[str, list[float]]:
     seen = stream.y[stream.order[stream.present]].tolist()
     constant = max(sorted(set(seen)), key=seen.count) if classification else float(np.mean(seen))
     history: list[float] = []
-    own: dict[int, float] = {}
-    points: dict[str, list[float]] = {"common": [], "constant": [], "last": []}
+    own: dict[int, list[float]] = {}
+    points: dict[str, list[float]] = {"common": [], "constant": [], "own": [], "last": []}
     curves: dict[str, list[float]] = {name: [] for name in points}
     for t in range(stream.steps):
-        common = 0.0
-        if history:
-            common = (
-                max(sorted(set(history)), key=history.count) if classification else float(np.mean(history))
-            )
+        common = _usual(history, classification)
         for client in np.flatnonzero(stream.present[t]).tolist():
             sample = stream.order[t, client]
             truth = float(stream.y[sample])
-            last = own.get(client, common)
+            mine = own.setdefault(client, [])
+            last = mine[-1] if mine else 0.0
             if stream.dataset.previous is not None:
                 before = float(stream.dataset.previous[sample])
                 last = last if np.isnan(before) or (classification and before == -1) else before
-            for name, answer in (("common", common), ("constant", constant), ("last", last)):
+            answers = (common, constant, _usual(mine, classification), last)
+            for name, answer in zip(points, answers, strict=True):
                 points[name].append(float(answer == truth) if classification else (answer - truth) ** 2)
         for client in np.flatnonzero(stream.present[t]).tolist():
-            own[client] = float(stream.y[stream.order[t, client]])
-            history.append(own[client])
+            own[client].append(float(stream.y[stream.order[t, client]]))
+            history.append(own[client][-1])
         for name in points:
             curves[name].append(float(np.mean(points[name])) if points[name] else np.nan)
     return curves
 
 
+def _usual(history: list[float], classification: bool) -> float:
+    """The most frequent label or the mean; 0 of nothing."""
+    if not history:
+        return 0.0
+    return max(sorted(set(history)), key=history.count) if classification else float(np.mean(history))
+
+
 def _check(stream: Stream) -> None:
     curves, expected = naive_references(stream), _plain_loop(stream)
     common = "majority" if stream.task == "classification" else "mean"
-    assert list(curves) == [common, "constant", "last"]
-    for name, key in ((common, "common"), ("constant", "constant"), ("last", "last")):
+    assert list(curves) == [common, "constant", f"own {common}", "last"]
+    for name, key in zip(curves, expected, strict=True):
         np.testing.assert_allclose(curves[name], expected[key], rtol=1e-6, err_msg=name)
 
 
@@ -81,6 +86,27 @@ def test_the_sources_own_previous_value_comes_first() -> None:
         _check(partition(data, 4, 9, seed=5))
 
 
+def test_a_client_that_comes_late_knows_nothing_of_the_others() -> None:
+    """All targets are 5: who comes later answers 0 at first; the mean of all clients, set apart, does not."""
+    data = Dataset("late", np.zeros((5, 1)), np.full(5, 5.0), "regression")
+    order = np.array([[0, -1], [1, -1], [2, 3], [-1, 4]])
+    curves = naive_references(Stream(data, order))
+    sums = np.array([25.0, 25.0, 50.0, 50.0]) / np.array([1, 2, 4, 5])
+    np.testing.assert_allclose(curves["last"], sums)
+    np.testing.assert_allclose(curves["own mean"], sums)
+    np.testing.assert_allclose(curves["mean"], 25.0 / np.array([1, 2, 4, 5]))
+    assert set(curves) - set(APART) == {"own mean", "last"}
+
+
+def test_a_stretchs_last_value_is_its_own() -> None:
+    """Each of four stretches of one file begins without a past, although the file has a row before it."""
+    y = np.arange(10.0, 410.0)
+    data = Dataset("file", np.zeros((400, 1)), y, "regression", previous=np.concatenate([[np.nan], y[:-1]]))
+    stream = featurize(partition(data, 4, kind="stretches"), pipeline_for(("x",)))
+    first = stream.y[stream.order[0]]
+    np.testing.assert_allclose(naive_references(stream)["last"][0], np.mean(first**2))
+
+
 def test_before_the_first_sample_there_is_no_score() -> None:
     stream = Stream(make_dataset(4, classes=2), np.array([[-1], [1], [1]]))
     curves = naive_references(stream)
@@ -103,6 +129,10 @@ def test_several_rows_ahead_only_what_was_known_counts() -> None:
     known = [y[:t].mean() if t else 0.0 for t in range(len(wanted))]
     errors = ((wanted - np.array(known)[:, None]) ** 2).sum(1)
     np.testing.assert_allclose(curves["mean"], np.cumsum(errors) / counts, rtol=1e-5)
+    mine = np.array([y[:t].mean(axis=0) if t else np.zeros(2) for t in range(len(wanted))])
+    np.testing.assert_allclose(
+        curves["own mean"], np.cumsum(((wanted - mine) ** 2).sum(1)) / counts, rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("ahead", [1, 2, 5])

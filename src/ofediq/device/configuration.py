@@ -132,7 +132,9 @@ def _features(spec: ModelSpec, columns: int) -> Settings:
         made["PRIOR"], made["BLENDS"] = _listed(np.log(labels._PRIOR)), _listed(labels.BLENDS)
         return made | {"PRIOR_HITS": labels._PRIOR_HITS, "PRIOR_TRIALS": labels._PRIOR_TRIALS}
     made["DEPTH"] = target.depth
-    made["PRIOR"], made["MARGINS"] = _listed(numbers._LOG_PRIOR), _listed(numbers._MARGINS)
+    made["PRIOR"], made["FAR_PRIOR"] = (_listed(prior) for prior in numbers._LOG_PRIOR)
+    made["MARGINS"] = _listed(numbers._MARGINS)
+    made["FAR"], made["FAR_NEEDED"] = numbers._FAR, numbers._FAR_NEEDED
     made["FADES"], made["LARGEST"] = _listed(numbers.FADES), numbers._LARGEST
     return made | {"CHANGES_NEEDED": numbers._CHANGES_NEEDED}
 

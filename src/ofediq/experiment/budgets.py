@@ -19,6 +19,7 @@ from ofediq.experiment.setup import Experiment
 from ofediq.methods.registry import entry, parse
 from ofediq.report import draw_frontier
 from ofediq.storage import save_json
+from ofediq.streams import APART
 
 BUDGETS = (0.1, 0.01, 0.001, 0.0001)
 
@@ -142,9 +143,7 @@ def _draw(config: Config, found: Mapping[str, Any], path: Path) -> None:
     drawn = {name: (shares, list(zip(*columns, strict=True))) for name, (shares, columns) in lines.items()}
     title = f"{config.name}: learning against real uplink bits"
     skills = {point["name"]: point["skill"] for point in sorted(found["points"], key=_share)}
-    naive = {
-        name: value for name, value in found["naive"].items() if name != "constant" and value is not None
-    }
+    naive = {name: value for name, value in found["naive"].items() if name not in APART and value is not None}
     draw_frontier(
         drawn,
         found["ceiling"]["values"],

@@ -21,7 +21,7 @@ from ofediq.report import Comparison, bits_text, value_text
 from ofediq.simulation import Comparator, InterruptedRunError, Regret, Result, client_mesh, simulate
 from ofediq.simulation.interrupt import deferred_interrupt
 from ofediq.simulation.mesh import anyone
-from ofediq.streams import Stream, naive_references
+from ofediq.streams import APART, Stream, naive_references
 
 _FAR_ABOVE = 2.0  # times the error of a naive forecast: something is wrong, and is said
 
@@ -320,7 +320,7 @@ class _Work:
 
     def _against_naive(self, result: Result) -> float:
         """The error of a result over that of the best naive forecast on the same stream."""
-        curves = [seeds[-1] for name, seeds in self.naive.items() if name != "constant"]
+        curves = [seeds[-1] for name, seeds in self.naive.items() if name not in APART]
         ends = [float(curve[result.steps - 1]) for curve in curves]
         errors = [1 - end if result.metric == "accuracy" else end for end in ends]
         best = min((error for error in errors if error > 0), default=0.0)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ofediq.errors import InputError
 from ofediq.report.figures.curves import longest
 from ofediq.simulation import Regret, Result
+from ofediq.streams import APART
 
 Curve = npt.NDArray[np.float64]
 
@@ -64,11 +65,11 @@ class Comparison:
     def best_naive(self, steps: int) -> tuple[str, float] | None:
         """The naive forecast with the smallest error after `steps`, and that error; None where there is none.
 
-        The best constant looks ahead: it is no forecast.
+        The best constant looks ahead, and what all clients' targets say costs bits: neither is one.
         """
         errors = {}
         for name, curve in self.naive_curves.items():
             known = float(curve[min(steps, len(curve)) - 1])
-            if name != "constant" and np.isfinite(known):
+            if name not in APART and np.isfinite(known):
                 errors[name] = 1 - known if self.metric == "accuracy" else known
         return min(errors.items(), key=lambda pair: pair[1], default=None)

@@ -7,6 +7,8 @@ import math
 NAIVE_NAMES = {
     "majority": "majority class",
     "mean": "running mean",
+    "own majority": "own majority class",
+    "own mean": "own running mean",
     "constant": "best constant",
     "last": "last value",
     "season": "a season ago",

@@ -13,12 +13,13 @@ from ofediq.streams.dataset import Dataset, Task, Truth
 from ofediq.streams.dealt import Dealt
 from ofediq.streams.files import load_file
 from ofediq.streams.generate import synthetic
-from ofediq.streams.naive import naive_references
+from ofediq.streams.naive import APART, naive_references
 from ofediq.streams.own import Own, load_own, usual_clients
 from ofediq.streams.partitioning import KINDS, partition
 from ofediq.streams.stream import Stream
 
 __all__ = [
+    "APART",
     "KINDS",
     "NAMES",
     "Dataset",

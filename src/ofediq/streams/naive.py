@@ -17,18 +17,23 @@ from ofediq.streams.stream import Stream
 Curve = NDArray[np.float64]
 
 
+APART = ("constant", "majority", "mean")
+"""References that know more than a client can at no bits, the future or others' targets: shown, but no measure."""
+
+
 def naive_references(stream: Stream) -> dict[str, Curve]:
     """Accuracy(t) of a classification or MSE(t) of a regression, t = 1..T, for answers without a model.
 
     - "majority": the most frequent label of all earlier steps (all clients together); "mean": the mean target of
-      all earlier steps. At the first step nothing is known and the answer is 0.
+      all earlier steps.
     - "constant": the best constant in hindsight: the stream's most frequent label, or its mean target.
+    - "own majority", "own mean": the same of this client's own targets so far.
     - "last": the target that came before this sample in the source's time order (`Dataset.previous`), if known;
-      else this client's own last target; else the majority or mean so far.
+      else this client's own last target.
     - "season", where the stream has one (`Dataset.season`): the target one season before; else as "last".
 
-    Where samples are predicted N rows ahead (`Dataset.ahead`) only what was known then counts: the targets of N rows
-    before and earlier.
+    Where nothing is known the answer is 0. Where samples are predicted N rows ahead (`Dataset.ahead`) only what was
+    known then counts: the targets of N rows before and earlier.
 
     A step counts the clients that are present. Before the first sample the curves are NaN.
 
@@ -38,25 +43,28 @@ def naive_references(stream: Stream) -> dict[str, Curve]:
     >>> curves["mean"].tolist(), curves["last"].tolist()
     ([1.0, 0.5, 0.333..., 1.25], [1.0, 0.5, 0.333..., 1.25])
     """
-    tallies = np.stack([_tally(stream, stream.y[_rows(stream, t)]) for t in range(stream.steps)])
+    tallies = np.stack([_tally(stream, stream.y[_rows(stream, t)]).sum(axis=0) for t in range(stream.steps)])
     earlier, late = np.cumsum(tallies, axis=0) - tallies, stream.dataset.ahead > 1
-    if late:  # known is what came before the samples up to now
-        known = [_known(stream, _rows(stream, t)) for t in range(stream.steps)]
-        earlier = np.cumsum([_tally(stream, targets) for targets in known], axis=0)
     constant = _answer(stream, tallies.sum(axis=0))
-    names = ["majority" if stream.task == "classification" else "mean", "constant", "last"]
-    names += ["season"] * (stream.dataset.season is not None)
+    common = "majority" if stream.task == "classification" else "mean"
+    names = [common, "constant", f"own {common}", "last"] + ["season"] * (stream.dataset.season is not None)
     points = np.zeros((len(names), stream.steps))
-    own = np.zeros(stream.clients, stream.y.dtype)
-    met = np.zeros(stream.clients, np.bool_)
+    own, last = np.zeros((stream.clients, tallies.shape[1])), np.zeros(stream.clients, stream.y.dtype)
     for t in range(stream.steps):
         rows, here = _rows(stream, t), np.flatnonzero(stream.present[t])
-        common = _answer(stream, earlier[t])
-        last = _past_or(stream, stream.dataset.previous, rows, np.where(met[here], own[here], common))
-        answers = (common, constant, last, _past_or(stream, stream.dataset.season, rows, last))[: len(names)]
+        if late:  # known is what came before the samples up to now
+            targets, known = _known(stream, rows)
+            own[here[known]] += _tally(stream, targets[known])
+        pooled = own.sum(axis=0) if late else earlier[t]
+        newest = _past_or(stream, stream.dataset.previous, rows, last[here])
+        season = _past_or(stream, stream.dataset.season, rows, newest)
+        answers = (_answer(stream, pooled), constant, _answer(stream, own[here]), newest, season)[
+            : len(names)
+        ]
         points[:, t] = [_points(stream, answer, stream.y[rows]) for answer in answers]
         if not late:
-            own[here], met[here] = stream.y[rows], True
+            own[here] += _tally(stream, stream.y[rows])
+            last[here] = stream.y[rows]
     counts = np.cumsum(stream.present.sum(axis=1))
     totals = np.cumsum(points, axis=1)
     curves = np.divide(totals, counts, out=np.full(totals.shape, np.nan), where=counts > 0)
@@ -85,24 +93,24 @@ def _rows(stream: Stream, t: int) -> NDArray[np.int32]:
 
 
 def _tally(stream: Stream, targets: NDArray[Any]) -> Curve:
-    """What one step adds to the memory of the common answer: counts per label, or (number, sum) of the targets."""
+    """What each target adds to a memory, [targets, size]: counts per label, or (number, sum)."""
     if stream.classes is not None:
-        return np.bincount(targets, minlength=stream.classes).astype(np.float64)
-    return np.array([targets.size, targets.sum(dtype=np.float64)])
+        return np.asarray(targets[:, None] == np.arange(stream.classes), np.float64)
+    return np.stack([np.ones(len(targets)), np.asarray(targets, np.float64)], axis=1)
 
 
-def _answer(stream: Stream, tally: Curve) -> float:
-    """The most frequent label or the mean target of a tally; 0 if it is empty."""
+def _answer(stream: Stream, tally: Curve) -> Curve:
+    """The most frequent label or the mean target of tallies [..., size]; 0 where one is empty."""
     if stream.classes is not None:
-        return float(np.argmax(tally))
-    return float(tally[1] / tally[0]) if tally[0] else 0.0
+        return np.asarray(np.argmax(tally, axis=-1), np.float64)
+    return np.asarray(tally[..., 1] / np.maximum(tally[..., 0], 1))
 
 
-def _known(stream: Stream, rows: NDArray[np.int32]) -> NDArray[Any]:
-    """The source's own previous targets, those that there are."""
+def _known(stream: Stream, rows: NDArray[np.int32]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """The source's own previous targets, and which of them there are."""
     assert stream.dataset.previous is not None
     previous = stream.dataset.previous[rows]
-    return np.asarray(previous[_is_known(stream, previous)])
+    return previous, _is_known(stream, previous)
 
 
 def _past_or(

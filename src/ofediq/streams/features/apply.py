@@ -69,7 +69,7 @@ def featurize(stream: Stream, pipeline: Pipeline) -> Stream:
         source,
         x=out,
         y=source.y[rows],
-        previous=None if source.previous is None else source.previous[rows],
+        previous=None,  # a client's last target is its own; that of the source may be another one's future
         season=_a_season_ago(source.y[rows], order, pipeline),
         time=None if source.time is None else source.time[rows],
         client_ids=None if source.client_ids is None else source.client_ids[rows],

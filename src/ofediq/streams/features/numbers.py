@@ -10,14 +10,16 @@ import numpy as np
 from ofediq.streams.features.running import Numbers, RunningMoments, average, no_moments, scaled, update
 
 FADES = (0.5, 0.2, 0.05)
-FORECASTS = ("last", *(f"fading {rate}" for rate in FADES), "mean", "middle", "season")
-_LOG_PRIOR = np.log((0.8, 0.025, 0.025, 0.025, 0.08, 0.025, 0.02))
+FORECASTS = ("last", *(f"fading {rate}" for rate in FADES), "mean", "steady", "season")
+# In usual times, and after a target that was far from the one before: there it may have been a spike.
+_LOG_PRIOR = np.log(((0.8, 0.02, 0.02, 0.02, 0.1, 0.02, 0.02), (0.78, 0.01, 0.01, 0.01, 0.08, 0.1, 0.01)))
 # By so much the logarithm of an error must be lower than that of the last target before it counts as better: what is
 # learnt is learnt best from a steady start, and what the learner finds by itself need not be in it.
-_MARGINS = np.array([0.0, 0.3, 0.3, 0.3, 0.05, 0.3, 0.05])
+_MARGINS = np.array([0.0, 0.3, 0.3, 0.3, 0.05, 0.05, 0.05])
 _TRIALS = 200.0  # no more than so many count as evidence
 _LARGEST = 20.0  # of the logarithm of a ratio of errors: more is no better evidence
 _CHANGES_NEEDED = 3  # before the size of a change is known well enough to learn from it
+_FAR, _FAR_NEEDED = 20.0, 5  # usual distances that are far, and how many must be known
 
 
 class NumberPast(NamedTuple):
@@ -28,10 +30,15 @@ class NumberPast(NamedTuple):
     moments: RunningMoments  # [clients]
     fading: Numbers  # [clients, fades], means in which older targets fade
     change: Numbers  # [clients], mean squared difference of neighbours
-    misses: Numbers  # [clients, forecasts], mean squared error of each naive forecast
-    rivals: Numbers  # [clients, forecasts], that of the last value over the same trials
-    tried: Numbers  # [clients, forecasts], how many errors that is the mean of
-    tails: Numbers  # [clients], mean fourth power of the last value's error
+    kept: Numbers  # [clients], the last target that was not far from the one kept before it
+    usual: Numbers  # [clients], mean distance between a target and the one kept before it
+    far: Numbers  # [clients, ahead], 1 where a target was far, newest first
+    misses: (
+        Numbers  # [clients, 2, forecasts], mean squared error of each naive forecast; usual, after a far one
+    )
+    rivals: Numbers  # [clients, 2, forecasts], that of the last value over the same trials
+    tried: Numbers  # [clients, 2, forecasts], how many errors that is the mean of
+    tails: Numbers  # [clients, 2], mean fourth power of the last value's error
     miss: Numbers  # [clients], mean squared error of the forecast that the prediction starts from
     starts: Numbers  # [clients], how many of those
     naive: Numbers  # [clients, ahead, forecasts], made with each of the last targets, newest first; NaN if unknown
@@ -45,15 +52,19 @@ class NumberTarget:
 
     The model predicts b + s f(features); with f = 0, before anything is learnt, that *is* the naive forecast. b is
     the client's last target, its mean so far, the target one season ago, or with "auto" the mean of these, of three
-    fading means (m <- m + a (y - m), a = .5, .2, .05) and of the middle one of the last three, with weights
+    fading means (m <- m + a (y - m), a = .5, .2, .05) and of the last target that was no spike, with weights
 
         prior_i (l_i / (e_i exp m_i))^(n_i / 2),
 
     where e_i is the mean squared error of forecast i on this client so far, l_i that of the last target over the same
     trials, and n_i <= 200 their number, times 3 l^2 / (mean fourth power) if that is less than 1, because of errors
     with heavy tails few count: Bayes' rule for errors of unknown size, with a prior of .8 for the last target, and a
-    margin m = .3 for fading means and the middle, .05 for mean and season. s is the root mean squared error of b
-    itself. Until three errors are known s is 0: the client predicts b and learns nothing.
+    margin m = .3 for fading means, .05 for the others. s is the root mean squared error of b itself. Until three
+    errors are known s is 0: the client predicts b and learns nothing.
+
+    A target is far if it is 20 usual distances from the last one that was not, unless that one was far too. The rows
+    after far targets have errors of their own, and one more of the usual size: whether such targets are spikes, or
+    the targets are there to stay, is seen from these few rows at once, and in no others.
 
     Attributes:
         baseline: "last", "mean", "season", "auto", or "none": b = 0 and s = 1, the target as it is.
@@ -91,17 +102,20 @@ class NumberTarget:
 
     def memory(self, clients: int) -> NumberPast:
         """No targets yet."""
-        shape = (clients, len(FORECASTS))
+        shape = (clients, 2, len(FORECASTS))
         return NumberPast(
             np.zeros(clients),
             np.full((clients, self.depth), np.nan),
             no_moments(clients),
             np.zeros((clients, len(FADES))),
             np.zeros(clients),
-            np.zeros(shape),
-            np.zeros(shape),
-            np.zeros(shape),
             np.zeros(clients),
+            np.zeros(clients),
+            np.zeros((clients, self.ahead)),
+            np.zeros(shape),
+            np.zeros(shape),
+            np.zeros(shape),
+            np.zeros((clients, 2)),
             np.zeros(clients),
             np.zeros(clients),
             np.full((clients, self.ahead, len(FORECASTS)), np.nan),
@@ -131,8 +145,13 @@ class NumberTarget:
         errors = (past.naive[:, -1] - targets[:, None]) ** 2  # of forecasts made `ahead` rows ago
         miss = (past.forecast[:, -1] - targets) ** 2
         starts = past.starts + ~np.isnan(miss)
-        tried = past.tried + ~np.isnan(errors)
+        then = np.stack([past.far[:, -1] == 0, past.far[:, -1] > 0], axis=1)  # when these forecasts were made
+        counted = np.where(then[:, :, None], errors[:, None], np.nan)
+        tried = past.tried + ~np.isnan(counted)
         change = targets - past.past[:, 0]
+        distance = np.where(past.number > 0, np.abs(targets - past.kept), np.nan)
+        reach = np.where((past.number >= _FAR_NEEDED) & (past.usual > 0), _FAR * past.usual, np.inf)
+        far = (past.far[:, 0] == 0) & (distance > reach)
         after = NumberPast(
             past.number + 1,
             np.concatenate([targets[:, None], past.past[:, :-1]], axis=1),
@@ -140,10 +159,13 @@ class NumberTarget:
             past.fading
             + np.maximum(FADES, 1 / (past.number[:, None] + 1)) * (targets[:, None] - past.fading),
             average(past.change, change * change, past.number, horizon),
-            average(past.misses, errors, tried, horizon),
-            average(past.rivals, np.where(np.isnan(errors), np.nan, errors[:, :1]), tried, horizon),
+            np.where(far, past.kept, targets),
+            average(past.usual, np.minimum(distance, reach), past.number, horizon),
+            np.concatenate([far[:, None], past.far[:, :-1]], axis=1),
+            average(past.misses, counted, tried, horizon),
+            average(past.rivals, np.where(np.isnan(counted), np.nan, counted[:, :, :1]), tried, horizon),
             tried,
-            average(past.tails, errors[:, 0] ** 2, tried[:, 0], horizon),
+            average(past.tails, counted[:, :, 0] ** 2, tried[:, :, 0], horizon),
             average(past.miss, miss, starts, horizon),
             starts,
             past.naive,
@@ -162,9 +184,7 @@ class NumberTarget:
         """Each naive forecast, [clients, forecasts]; NaN where it is not known yet."""
         last, mean = past.past[:, 0], past.moments.mean
         ago = past.past[:, self._ago] if self.season else np.full_like(mean, np.nan)
-        low, high = np.minimum(last, past.past[:, 1]), np.maximum(last, past.past[:, 1])
-        middle = np.maximum(low, np.minimum(high, past.past[:, 2]))
-        found = [last, *past.fading.T, mean, middle, ago]
+        found = [last, *past.fading.T, mean, past.kept, ago]
         return np.where(past.number[:, None] > 0, np.stack(found, axis=1), np.nan)
 
     def _forecast(self, past: NumberPast, naive: Numbers) -> tuple[Numbers, Numbers]:
@@ -184,10 +204,14 @@ class NumberTarget:
             wanted = np.arange(len(FORECASTS)) == FORECASTS.index(self.baseline)
             fallback = ~(known & wanted).any(axis=1, keepdims=True) & (np.arange(len(FORECASTS)) == 0)
             return np.asarray((wanted | fallback) & known, np.float64)
-        better = _log_ratio(past.rivals, past.misses) - _MARGINS
-        level, tails = past.misses[:, :1], past.tails[:, None]
+        now, every = past.far[:, 0].astype(np.int64), np.arange(len(past.number))
+        tried, misses, rivals = past.tried[every, now], past.misses[every, now], past.rivals[every, now]
+        # After a far target errors are few: one more, of the usual size, is counted for each forecast.
+        usual = np.where(now[:, None] > 0, past.misses[:, 0, :1], 0.0)
+        better = _log_ratio(rivals * tried + usual, misses * tried + usual) - _MARGINS
+        level, tails = misses[:, :1], past.tails[every, now][:, None]
         heavy = np.minimum(np.where(tails > 0, 3 * level * level / np.where(tails > 0, tails, 1.0), 1.0), 1.0)
-        evidence = _LOG_PRIOR + np.minimum(heavy * past.tried, _TRIALS) / 2 * better
+        evidence = _LOG_PRIOR[now] + np.minimum(heavy * tried, _TRIALS) / 2 * better
         best = np.where(known, evidence, -np.inf).max(axis=1, keepdims=True)
         return np.asarray(np.exp(np.clip(evidence - best, -600.0, 0.0)) * known)
 
