@@ -61,7 +61,7 @@ def task_of(folder: Path, model: str, features: str, method: str) -> Task:
 
 
 def samples(spec: ModelSpec, rng: np.random.Generator) -> Any:
-    """Readings and labels that have to do with each other, with gaps, flags and a few outliers."""
+    """Readings and labels that have to do with each other, with gaps, flags, jumps and spikes."""
     assert spec.pipeline is not None
     level, label = 1000.0, 0
     while True:
@@ -74,7 +74,8 @@ def samples(spec: ModelSpec, rng: np.random.Generator) -> Any:
         level += rng.normal() * (50 if rng.random() < 0.02 else 1) + 0.3 * np.nan_to_num(x[0])
         if rng.random() < 0.3:
             label = int(rng.integers(spec.classes or 2))
-        yield x, float(np.float32(level)) if spec.classes is None else label
+        spike = rng.normal(0, 100) if rng.random() < 0.05 else 0.0
+        yield x, float(np.float32(level + spike)) if spec.classes is None else label
 
 
 def played(task: Task, rng: np.random.Generator) -> tuple[list[bytes], list[Any], Learner]:

@@ -13,7 +13,7 @@ from ofediq.errors import require
 from ofediq.experiment.config import Config
 from ofediq.models import Model, build, build_anchored, late
 from ofediq.streams import Dataset, Stream, load, load_own, partition, usual_clients
-from ofediq.streams.features import Pipeline, checked_baseline, featurize, suggest
+from ofediq.streams.features import Pipeline, begun, checked_baseline, featurize, suggest
 
 _SHOWN = 10  # names of columns in a sentence
 
@@ -66,7 +66,8 @@ def prepare(config: Config, options: dict[str, Any]) -> Prepared:
             + (f" and the value {pipeline.target.season} rows ago" if pipeline.target.season else "")
             + " (--baseline)"
         )
-    return Prepared(featurize(stream, pipeline), pipeline, tuple(assumed), stream)
+    made = begun(featurize(stream, pipeline), pipeline)
+    return Prepared(made, pipeline, tuple(assumed), stream)
 
 
 def model_for(config: Config, stream: Stream, pipeline: Pipeline | None) -> Model:

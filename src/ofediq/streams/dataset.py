@@ -58,6 +58,7 @@ class Dataset:
         truth: the optimum behind a synthetic dataset.
         gaps: whether `x` may hold NaN; such a dataset has to go through `ofediq.streams.features` first.
         ahead: how many of a client's rows after its last known target the target of a sample is.
+        own_past: whether `previous` is the last target that the sample's client itself knows.
 
     >>> data = Dataset("toy", x=[[0.0], [1.0], [2.0]], y=[0, 1, 1], task="classification")
     >>> len(data), data.classes, data.sample_shape
@@ -82,6 +83,7 @@ class Dataset:
     truth: Truth | None = None
     gaps: bool = False
     ahead: int = 1
+    own_past: bool = False
 
     def __post_init__(self) -> None:
         require_choice("task", self.task, TASKS)

@@ -44,7 +44,7 @@ def naive_references(stream: Stream) -> dict[str, Curve]:
     ([1.0, 0.5, 0.333..., 1.25], [1.0, 0.5, 0.333..., 1.25])
     """
     tallies = np.stack([_tally(stream, stream.y[_rows(stream, t)]).sum(axis=0) for t in range(stream.steps)])
-    earlier, late = np.cumsum(tallies, axis=0) - tallies, stream.dataset.ahead > 1
+    earlier, told = np.cumsum(tallies, axis=0) - tallies, stream.dataset.own_past
     constant = _answer(stream, tallies.sum(axis=0))
     common = "majority" if stream.task == "classification" else "mean"
     names = [common, "constant", f"own {common}", "last"] + ["season"] * (stream.dataset.season is not None)
@@ -52,17 +52,17 @@ def naive_references(stream: Stream) -> dict[str, Curve]:
     own, last = np.zeros((stream.clients, tallies.shape[1])), np.zeros(stream.clients, stream.y.dtype)
     for t in range(stream.steps):
         rows, here = _rows(stream, t), np.flatnonzero(stream.present[t])
-        if late:  # known is what came before the samples up to now
+        if told:  # known is what came before the samples up to now
             targets, known = _known(stream, rows)
             own[here[known]] += _tally(stream, targets[known])
-        pooled = own.sum(axis=0) if late else earlier[t]
+        pooled = own.sum(axis=0) if told else earlier[t]
         newest = _past_or(stream, stream.dataset.previous, rows, last[here])
         season = _past_or(stream, stream.dataset.season, rows, newest)
         answers = (_answer(stream, pooled), constant, _answer(stream, own[here]), newest, season)[
             : len(names)
         ]
         points[:, t] = [_points(stream, answer, stream.y[rows]) for answer in answers]
-        if not late:
+        if not told:
             own[here] += _tally(stream, stream.y[rows])
             last[here] = stream.y[rows]
     counts = np.cumsum(stream.present.sum(axis=1))
@@ -81,7 +81,7 @@ def last_known(stream: Stream, t: int, own: Curve) -> tuple[Curve, NDArray[np.bo
     """
     present, last = stream.present[t], np.full(stream.clients, np.nan)
     here = np.flatnonzero(present)
-    otherwise = np.full(len(here), np.nan) if stream.dataset.ahead > 1 else own[here]
+    otherwise = np.full(len(here), np.nan) if stream.dataset.own_past else own[here]
     last[here] = _past_or(stream, stream.dataset.previous, _rows(stream, t), otherwise)
     return last, present & ~np.isnan(last)
 

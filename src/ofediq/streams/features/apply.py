@@ -69,7 +69,9 @@ def featurize(stream: Stream, pipeline: Pipeline) -> Stream:
         source,
         x=out,
         y=source.y[rows],
-        previous=None,  # a client's last target is its own; that of the source may be another one's future
+        # The source's previous target may be another client's, and in its future.
+        previous=_last_known(source.y[rows], order),
+        own_past=True,
         season=_a_season_ago(source.y[rows], order, pipeline),
         time=None if source.time is None else source.time[rows],
         client_ids=None if source.client_ids is None else source.client_ids[rows],
@@ -77,6 +79,36 @@ def featurize(stream: Stream, pipeline: Pipeline) -> Stream:
         gaps=False,
     )
     return _ahead(Stream(made, order), pipeline.target.ahead)
+
+
+def begun(stream: Stream, pipeline: Pipeline) -> Stream:
+    """`stream` of `featurize` without the samples whose client knows no number yet: nobody predicts from nothing.
+
+    Their errors would be as large as the targets, whatever is learnt, and hide all others for thousands of steps. A
+    label is predicted from readings at once; a number with baseline "none" too. Where clients have few rows, so that
+    more than half of the samples were gone, all stay.
+
+    >>> data = Dataset("ramp", x=np.arange(5.0)[:, None], y=[50.0, 52.0, 54.0, 56.0, 58.0], task="regression")
+    >>> pipeline = Pipeline(Readings(("x",)), NumberTarget("last"))
+    >>> rows = begun(featurize(Stream(data, np.arange(5)[:, None]), pipeline), pipeline)
+    >>> rows.order.ravel().tolist(), rows.dataset.previous[1:].tolist()
+    ([-1, 1, 2, 3, 4], [50.0, 52.0, 54.0, 56.0])
+    """
+    previous = stream.dataset.previous
+    if stream.task == "classification" or pipeline.target.baseline == "none" or previous is None:
+        return stream
+    order = np.where(stream.present & ~np.isnan(previous[stream.order]), stream.order, ABSENT)
+    few = 2 * np.count_nonzero(order >= 0) < np.count_nonzero(stream.present)
+    return stream if few else Stream(stream.dataset, order)
+
+
+def _last_known(y: NDArray[Any], order: NDArray[Any]) -> NDArray[Any]:
+    """The client's own target before each sample's; NaN or -1 before the first."""
+    last = np.full(len(y), np.nan if y.dtype.kind == "f" else UNKNOWN_LABEL, y.dtype)
+    for column in order.T:
+        own = column[column >= 0]
+        last[own[1:]] = y[own[:-1]]
+    return last
 
 
 def _a_season_ago(y: NDArray[Any], order: NDArray[Any], pipeline: Pipeline) -> NDArray[Any] | None:
@@ -98,11 +130,9 @@ def _ahead(stream: Stream, ahead: int) -> Stream:
         return stream
     data, order = stream.dataset, stream.order.copy()
     later, before = np.full(len(data), ABSENT), np.full(len(data), ABSENT)
-    last = np.full(len(data), np.nan if data.classes is None else UNKNOWN_LABEL, data.y.dtype)
     for client in range(stream.clients):
         own = order[stream.present[:, client], client]
         later[own[: 1 - ahead]], before[own[ahead - 1 :]] = own[ahead - 1 :], own[: 1 - ahead]
-        last[own[1:]] = data.y[own[:-1]]
     kept = np.flatnonzero(later >= 0)
     if not len(kept):
         longest = int(stream.present.sum(axis=0).max())
@@ -117,7 +147,7 @@ def _ahead(stream: Stream, ahead: int) -> Stream:
         data,
         x=np.concatenate([data.x[kept], np.where(known[:, None], learnt, 0)], axis=1).astype(np.float32),
         y=data.y[later[kept]],
-        previous=last[kept],
+        previous=None if data.previous is None else data.previous[kept],
         season=None if data.season is None else data.season[later[kept]],
         time=None if data.time is None else data.time[kept],
         client_ids=None if data.client_ids is None else data.client_ids[kept],

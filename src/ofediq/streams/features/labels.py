@@ -11,7 +11,7 @@ from ofediq.streams.features.running import Numbers, average
 
 BLENDS = (0.0, 0.3, 0.6, 0.9)
 FORECASTS = ("last", "season", "mean", *(f"last {share:.0%}" for share in BLENDS[1:]))
-_PRIOR = (0.82, 0.02, 0.09, 0.03, 0.02, 0.02)
+_PRIOR = (0.85, 0.02, 0.07, 0.02, 0.02, 0.02)
 _PRIOR_HITS, _PRIOR_TRIALS = 4.0, 5.0  # what a named label counts as before it is tried
 _TRIALS = 1000.0  # no more than so many count as evidence
 _CERTAIN = 600.0  # logarithm of the odds from which on the other side has no weight

@@ -12,7 +12,7 @@ from ofediq.streams.features.running import Numbers, RunningMoments, average, no
 FADES = (0.5, 0.2, 0.05)
 FORECASTS = ("last", *(f"fading {rate}" for rate in FADES), "mean", "steady", "season")
 # In usual times, and after a target that was far from the one before: there it may have been a spike.
-_LOG_PRIOR = np.log(((0.8, 0.02, 0.02, 0.02, 0.1, 0.02, 0.02), (0.78, 0.01, 0.01, 0.01, 0.08, 0.1, 0.01)))
+_LOG_PRIOR = np.log(((0.87, 0.01, 0.01, 0.01, 0.06, 0.02, 0.02), (0.78, 0.01, 0.01, 0.01, 0.08, 0.1, 0.01)))
 # By so much the logarithm of an error must be lower than that of the last target before it counts as better: what is
 # learnt is learnt best from a steady start, and what the learner finds by itself need not be in it.
 _MARGINS = np.array([0.0, 0.3, 0.3, 0.3, 0.05, 0.05, 0.05])
@@ -58,7 +58,7 @@ class NumberTarget:
 
     where e_i is the mean squared error of forecast i on this client so far, l_i that of the last target over the same
     trials, and n_i <= 200 their number, times 3 l^2 / (mean fourth power) if that is less than 1, because of errors
-    with heavy tails few count: Bayes' rule for errors of unknown size, with a prior of .8 for the last target, and a
+    with heavy tails few count: Bayes' rule for errors of unknown size, with a prior of .87 for the last target, and a
     margin m = .3 for fading means, .05 for the others. s is the root mean squared error of b itself. Until three
     errors are known s is 0: the client predicts b and learns nothing.
 
