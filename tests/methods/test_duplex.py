@@ -9,6 +9,7 @@ from hypothesis import strategies as some
 
 from ofediq import methods, models
 from ofediq.errors import InputError, WireError
+from ofediq.methods.allowance import expected_bytes
 from ofediq.methods.connection import fedogd_bytes
 from ofediq.methods.metered import metered
 from ofediq.methods.server import Totals
@@ -98,6 +99,27 @@ def test_adam_moves_farther_after_a_longer_window() -> None:
     np.testing.assert_allclose(moves[4], 2 * moves[1], rtol=1e-5)
 
 
+@pytest.mark.parametrize(("turns", "limit"), [(1.0, 4.0), (-1.0, 0.5)])
+def test_moves_grow_while_gradients_agree_with_them_and_shrink_when_they_turn(
+    turns: float, limit: float
+) -> None:
+    rule, params = timed(methods.adam(0.1), longest=4.0), np.zeros(2, np.float32)
+    state, gradient = rule.begin(params, 1, 1), np.array([3.0, -2.0], np.float32)
+    reaches = []
+    for number in range(12):
+        downhill = -turns * state.last if number else gradient
+        totals = Totals({"update": downhill}, np.int32(1), np.float32(0), 1, np.int32(number + 1))
+        params, state = rule.close(params, totals, 1, state)
+        reaches.append(float(state.reach))
+    assert reaches[0] == 1
+    assert np.all(np.diff(reaches) * turns >= 0)
+    assert reaches[-1] == limit
+    totals = totals._replace(vectors={"update": np.zeros(2, np.float32)})
+    assert float(rule.close(params, totals, 1, state)[1].reach) == limit  # nobody sent: nothing is known
+    still = timed(methods.adam(0.1))
+    assert float(still.close(params, totals, 1, still.begin(params, 1, 1))[1].reach) == 1
+
+
 @pytest.mark.parametrize(("preset", "budget"), [("paper", 1.0), ("authors", 0.1), ("paper", 0.03)])
 def test_the_engine_does_what_the_loop_does_and_keeps_the_budget_of_all_bytes(
     preset: str, budget: float
@@ -135,6 +157,14 @@ def test_budgets_of_all_bytes_are_kept(key: str, counted: str) -> None:
     if counted == "total" or key == "ofedduplex":
         spent = result.bytes_total.sum() / whole.bytes_total.sum()
     assert 0.2 * budget < spent < 1.12 * budget  # senders are drawn
+
+
+@pytest.mark.parametrize("dim", [40, 101, 650, 34_826])
+@pytest.mark.parametrize("budget", [0.01, 0.001])
+def test_small_models_plan_no_more_than_their_budget(dim: int, budget: float) -> None:
+    steps = 3000
+    method = methods.at_budget("ofedduplex", budget, dim, 1000, steps=steps, budget_of="total")
+    assert expected_bytes(method, "total", dim, 1000) <= 1.02 * budget * fedogd_bytes(dim)
 
 
 def test_a_method_whose_broadcasts_are_whole_cannot_keep_a_small_budget_of_all_bytes() -> None:

@@ -23,6 +23,7 @@ from ofediq.methods.windows import Growing
 
 _LEAST = 128.0  # bits of a message that says anything
 _CLIENTS = 185.0  # how many make a byte up worth as much as one down
+_FARTHEST, _FEW = 4.0, 64.0  # times Adam's move, where there are so few of them or fewer
 
 
 def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,6 +53,7 @@ def ofedduplex(
     lean: float = 0.8,
     power: float = 0.2,
     keeps: float | None = None,
+    seeks: bool = True,
 ) -> Method:
     """OFedDuplex: OFedGrid in both directions, with one budget for all bytes on the sockets. Not in the paper.
 
@@ -75,6 +77,7 @@ def ofedduplex(
         power: how much farther Adam moves after a longer window, see `Timed`.
         keeps: how much of what was rounded away is remembered, see `Metered`; by default what a message of x bits per
             parameter leaves behind, 16^-x, and at most a half.
+        seeks: whether Adam's moves grow where gradients agree with the moves before them, see `Timed`.
     """
     down = 1 / (1 + math.sqrt(_CLIENTS / clients)) if down is None else down
     require(0 < down < 1, "down", "must lie in (0, 1)", down)
@@ -83,7 +86,8 @@ def ofedduplex(
     opening = 8 * (
         link.broadcast_bytes(replace(base, broadcast=metered(1.0))) + 4.0
     )  # and the number that steers
-    mean = max(1.0, (opening + _message_bits(down * each, opening, dim)) / (down * each))  # steps per window
+    wanted = max(_LEAST, _message_bits(down * each, opening, dim))
+    mean = max(1.0, (opening + wanted) / (down * each))  # steps per window
     affordable = math.ceil((opening + _LEAST) / (down * each))  # steps that pay for the shortest message
     windows = None if steps is None or mean == 1 or affordable > steps else _windows(mean, steps)
     period = 1 if windows is not None else max(round(mean), affordable)
@@ -99,7 +103,7 @@ def ofedduplex(
         base,
         participation=norm_proportional(rule.spread),
         compress=grid(rule.spread),
-        server=steered(timed(server, power), rule),
+        server=steered(timed(server, power, _longest(steps, count) if seeks else None), rule),
         broadcast=metered(message, windows, lean * max(0.0, 1 - message / (8 * dim)), kept),
         windows=windows,
         period=period,
@@ -116,6 +120,11 @@ def _message_bits(each: float, opening: float, dim: int) -> float:
     for _ in range(20):
         found = math.log1p(base * (opening / dim + found)) / base
     return dim * max(found, math.sqrt(each / dim / 1.32))
+
+
+def _longest(steps: int | None, count: float) -> float:
+    """How many times as far as Adam's a move may reach, with `count` moves per step: the fewer, the farther."""
+    return 1.0 if steps is None else min(_FARTHEST, max(1.0, _FARTHEST * _FEW / (count * steps)))
 
 
 def _windows(mean: float, steps: int) -> Growing:
