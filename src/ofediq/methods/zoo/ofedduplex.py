@@ -81,6 +81,7 @@ def ofedduplex(
     """
     down = 1 / (1 + math.sqrt(_CLIENTS / clients)) if down is None else down
     require(0 < down < 1, "down", "must lie in (0, 1)", down)
+    require(isinstance(seeks, bool), "seeks", "must be True or False", seeks)
     base, link = federated("OFedDuplex", step_size, preset), Connection()
     each = 8 * bytes_per_step / clients  # bits per client and step
     opening = 8 * (
