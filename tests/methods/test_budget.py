@@ -126,6 +126,24 @@ def test_a_night_without_clients_is_not_made_up_for_at_once() -> None:
     assert spent.bits[8000:8010].sum() <= 12 * 8 * 2000
 
 
+@pytest.mark.parametrize("event", ["grows without end", "rare spikes"])
+@pytest.mark.parametrize(
+    ("dim", "clients", "steps", "share"), [(6, 232, 382, 0.05), (500, 20, 300, 0.02), (50, 100, 400, 0.001)]
+)
+def test_an_allowance_does_not_refill(event: str, dim: int, clients: int, steps: int, share: float) -> None:
+    rule = budget(share * 32 * clients * dim, steps)
+
+    def norms(t: int, rng: np.random.Generator) -> Any:
+        usual = np.exp(0.5 * rng.standard_normal(clients))
+        if event == "rare spikes":
+            return usual * np.where(rng.random(clients) < 0.002, 1e12, 1.0)
+        return usual * 1.5 ** min(t, 178)  # beyond 1e30 there is no step of the grid left to raise
+
+    spent = fleet.run(rule, dim, clients, steps, norms)
+    each = spent.bits.sum() / max(1, spent.senders.sum())
+    assert spent.bits.sum() <= 1.25 * rule.bits_per_step * steps + 3 * each
+
+
 FACTORS = {
     "steady": lambda t: 1.0 + 0 * t,
     "shrinking": lambda t: 1.0 / t,

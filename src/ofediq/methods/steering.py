@@ -61,9 +61,8 @@ class Budget:
     scale is lost, and all clients become equally loud again.
 
     No client may be louder than what the budget pays for if all were that loud: four times what is due, or an
-    eighth of the whole budget if that is more. So a step in which all updates explode, or a thousand clients come
-    back at once, costs at most that. z lies between 2^-110 and 2^100: a run whose updates are longer than 1e30 has no
-    step left to raise, and was seen to spend up to ten times its budget.
+    eighth of the whole budget if that is more and is still there. So a step in which all updates explode, or a
+    thousand clients come back at once, costs at most that, and such steps together little more than the budget.
 
     Attributes:
         bits_per_step: mean uplink bits per step, all clients together.
@@ -160,7 +159,7 @@ class Budget:
         lost = (quiet > np.float32(_LOST)) | (unknown & ~(came.size > 0))
         value = xp.where(lost, np.float32(UNKNOWN), xp.clip(moved, np.float32(_LEAST), np.float32(_MOST)))
         purse = xp.where(
-            unknown | (surprise > 1), 2 * wanted, self._purse(wanted)
+            unknown | (surprise > 1), 2 * wanted, self._purse(wanted, ahead, step)
         )  # doubt costs twice at most
         purse = xp.where(lost, wanted, purse)
         loudest = self._loudness(purse / clients, came.dim, density)
@@ -208,9 +207,12 @@ class Budget:
             return namespace(step).full_like(step, _WINDOW)
         return namespace(step).maximum(np.float32(self.steps), np.float32(_WINDOW))
 
-    def _purse(self, wanted: Array) -> Array:
-        """What a round may cost at most."""
-        return namespace(wanted).maximum(4 * wanted, np.float32(self.bits_per_step * self._horizon / 8))
+    def _purse(self, wanted: Array, ahead: Array, step: Array) -> Array:
+        """What a round may cost at most: more than what is due only as long as the run has not spent it already."""
+        xp = namespace(wanted)
+        rest = _WINDOW if self.steps is None else np.float32(self.steps) - step
+        left = np.float32(self.bits_per_step) * xp.clip(rest - ahead, np.float32(0), self._horizon / 8)
+        return xp.maximum(4 * wanted, left)
 
     @property
     def _horizon(self) -> int:
