@@ -32,7 +32,7 @@ def test_the_stations_become_a_live_federation(tmp_path: Path) -> None:
     *lines, last = done.stdout.splitlines()
     found = json.loads(last)
     assert found["state"] == "finished"
-    assert found["samples"] >= 2 * 54
+    assert found["samples"] >= 2 * 53  # of 54 each: a first guess from nothing is not judged
     assert found["skill"] > -0.1
     assert any("2 stations" in line for line in lines)
     card = ofediq.load_model(tmp_path / "state" / "model.safetensors").card

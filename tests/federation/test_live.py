@@ -160,12 +160,12 @@ def test_hostile_clients_are_counted_and_change_nothing(stream: Stream, broker: 
         if topic == "hostile/u/c1" and server.step not in done:
             done.add(server.step)
             for bad in hostile_messages("c1", 1, server.step + 1).values():
-                server._on_update("c1", bad, now)
-            server._on_update("mallory", payload, now)
+                server._intake.take("c1", bad, now)
+            server._intake.take("mallory", payload, now)
             server._on_presence("mallory", write_json(online=True), now)
             server._on_presence("c1", b"[]", now)
             result = original(topic, payload, now)
-            server._on_update("c1", payload, now)  # flooding: the round may be open still, or not
+            server._intake.take("c1", payload, now)  # flooding: the round may be open still, or not
             return result
         return original(topic, payload, now)
 

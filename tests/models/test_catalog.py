@@ -35,7 +35,7 @@ def test_settings_reach_the_model() -> None:
     ("arguments", "sentence"),
     [
         (("tree", (3,), "regression"), "`model` must be auto, .*, or layers like 'conv 32, .*', got 'tree'"),
-        (("conv 4 9x9, dense", (9, 9), "regression"), "`layers` must be words like .*, got 'conv 4 9x9'"),
+        (("conv 4 9x8, dense", (9, 9), "regression"), "`layers` must be words like .*, got 'conv 4 9x8'"),
         (
             ("softmax", (3,), "regression"),
             "`model` must be linear, mlp, random_features or per_feature for a regression task, got 'softmax'",

@@ -140,7 +140,7 @@ def timed(inner: ServerRule, power: float = 0.2, longest: float | None = None) -
     >>> params, state = rule.close(params, totals, 4, rule.init(params))
     >>> params
     array([-0.4], dtype=float32)
-    >>> rule.close(params, totals, 1, state)[1].reach > 1  # the same gradient once more: the move was too short
+    >>> bool(rule.close(params, totals, 1, state)[1].reach > 1)  # the same gradient again: the move was too short
     True
     """
     return Timed(inner, power, longest)
