@@ -99,23 +99,22 @@ def test_adam_moves_farther_after_a_longer_window() -> None:
     np.testing.assert_allclose(moves[4], 2 * moves[1], rtol=1e-5)
 
 
-@pytest.mark.parametrize(("turns", "limit"), [(1.0, 4.0), (-1.0, 0.5)])
-def test_moves_grow_while_gradients_agree_with_them_and_shrink_when_they_turn(
-    turns: float, limit: float
-) -> None:
+def test_moves_grow_while_gradients_agree_with_them_and_are_adams_own_when_they_turn() -> None:
     rule, params = timed(methods.adam(0.1), longest=4.0), np.zeros(2, np.float32)
     state, gradient = rule.begin(params, 1, 1), np.array([3.0, -2.0], np.float32)
-    reaches = []
-    for number in range(12):
-        downhill = -turns * state.last if number else gradient
+    reaches, grown = [], state
+    for number in range(24):
+        downhill = (-1 if number < 12 else 1) * state.last if number else gradient
         totals = Totals({"update": downhill}, np.int32(1), np.float32(0), 1, np.int32(number + 1))
         params, state = rule.close(params, totals, 1, state)
         reaches.append(float(state.reach))
+        grown = state if number == 11 else grown
     assert reaches[0] == 1
-    assert np.all(np.diff(reaches) * turns >= 0)
-    assert reaches[-1] == limit
+    assert np.all(np.diff(reaches[:12]) >= 0)
+    assert np.all(np.diff(reaches[12:]) <= 0)
+    assert (reaches[11], reaches[-1]) == (4, 1)
     totals = totals._replace(vectors={"update": np.zeros(2, np.float32)})
-    assert float(rule.close(params, totals, 1, state)[1].reach) == limit  # nobody sent: nothing is known
+    assert float(rule.close(params, totals, 1, grown)[1].reach) == 4  # nobody sent: nothing is known
     still = timed(methods.adam(0.1))
     assert float(still.close(params, totals, 1, still.begin(params, 1, 1))[1].reach) == 1
 
