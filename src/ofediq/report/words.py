@@ -7,7 +7,7 @@ import math
 NAIVE_NAMES = {
     "majority": "majority class",
     "mean": "running mean",
-    "own majority": "own majority class",
+    "own majority": "own majority",
     "own mean": "own running mean",
     "constant": "best constant",
     "last": "last value",
