@@ -73,7 +73,7 @@ def main() -> None:
     """Print one table per budget."""
     dataset = data()
     deal = [streams.partition(dataset, CLIENTS, STEPS, kind="passes", seed=seed) for seed in range(SEEDS)]
-    model = models.build("mlp", dataset.sample_shape, dataset.task, dataset.classes)
+    model = models.build("mlp", dataset.sample_shape, dataset.task, classes=dataset.classes)
     ceiling = score(methods.fedogd(preset="authors"), model, deal)
     warm = simulate(methods.fedogd(preset="authors"), deal[0].head(60), model).params
     x, y, _ = deal[0].step(60)

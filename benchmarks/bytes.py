@@ -92,7 +92,7 @@ def _load(name: str) -> Dataset:
 def model_of(case: Case) -> Model:
     """The model of a case."""
     data = case.stream(0).dataset
-    return models.build(case.model, data.sample_shape, data.task, data.classes)
+    return models.build(case.model, data.sample_shape, data.task, classes=data.classes)
 
 
 def score(result: Result) -> float:
@@ -125,8 +125,8 @@ def run(case: Case, shares: Sequence[float] = SHARES, method: str = "ofedduplex"
                 share,
                 model.dim,
                 stream.clients,
-                case.step_size,
-                "authors",
+                step_size=case.step_size,
+                preset="authors",
                 steps=stream.steps,
                 budget_of="total",
             )

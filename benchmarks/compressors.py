@@ -100,7 +100,7 @@ def _sources() -> Iterator[tuple[str, Updates]]:
 def gradients(data: Any) -> Updates:
     """Gradients of single samples after `STEPS` steps of gradient descent on small batches."""
     rng = np.random.default_rng(0)
-    model = build("auto", data.x.shape[1:], data.task, data.classes)
+    model = build("auto", data.x.shape[1:], data.task, classes=data.classes)
     params, weights = model.initial(), np.full(BATCH, 1 / BATCH, np.float32)
     for _ in range(STEPS):
         chosen = rng.integers(len(data.y), size=BATCH)

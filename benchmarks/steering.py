@@ -48,7 +48,9 @@ class Case:
     def method(self, key: str, share: float, dim: int) -> Method:
         """The method called `key` with `share` of FedOGD's bits."""
         preset, step_size = ("authors", 0.01) if self.authors else ("paper", self.step_size)
-        return methods.at_budget(key, share, dim, self.clients, step_size, preset, steps=self.steps)
+        return methods.at_budget(
+            key, share, dim, self.clients, step_size=step_size, preset=preset, steps=self.steps
+        )
 
 
 @lru_cache(maxsize=2)
@@ -131,7 +133,7 @@ def run(case: Case) -> list[object]:
     deals = [case.stream(seed) for seed in range(case.seeds)]
     data = deals[0].dataset
     name = "linear" if data.task == "regression" and case.data.startswith("linear") else case.model
-    model = models.build(name, data.sample_shape, data.task, data.classes)
+    model = models.build(name, data.sample_shape, data.task, classes=data.classes)
     grid = [
         simulate(case.method("ofedgrid", case.share, model.dim), deal, model, n)
         for n, deal in enumerate(deals)

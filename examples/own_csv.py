@@ -41,7 +41,9 @@ def main(sensors: int = 40, hours: int = 240, budget: float = 0.1) -> ofediq.Res
         path = Path(folder) / "plant.csv"
         write(path, sensors, hours)
         # Scaled by its first tenth: no peek at the future.
-        data = ofediq.load_file(path, "state", "sensor", "when", scaling="standard", scaling_fit=0.1)
+        data = ofediq.load_file(
+            path, "state", client_column="sensor", time_column="when", scaling="standard", scaling_fit=0.1
+        )
     stream = ofediq.partition(data, kind="column")
     model = ofediq.models.softmax(features=len(data.feature_names), classes=2)
     plan = ofediq.plan(budget=budget, dim=model.dim, clients=stream.clients)

@@ -1,3 +1,5 @@
+import importlib
+import inspect
 import subprocess
 import sys
 
@@ -93,3 +95,16 @@ def test_rooms_that_load_late_list_their_names(room: str) -> None:
     assert all(getattr(loaded, name).__name__ == name for name in loaded.__all__)
     with pytest.raises(AttributeError, match=rf"^module 'ofediq\.{room}' has no attribute 'nothing'$"):
         loaded.nothing  # noqa: B018  # the error is the test
+
+
+@pytest.mark.parametrize(
+    "room", ["streams", "methods", "models", "simulation", "theory", "federation", "report"]
+)
+def test_options_are_given_by_name(room: str) -> None:
+    """No more than five arguments by place, as the paper's presets have: `ofediq(p, s, b, L, eta)`."""
+    home = importlib.import_module(f"ofediq.{room}")
+    for name in home.__all__:
+        value = getattr(home, name)
+        if inspect.isfunction(value):
+            kinds = [each.kind for each in inspect.signature(value).parameters.values()]
+            assert kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD) <= 5, name

@@ -20,7 +20,7 @@ def parts(task: Task) -> tuple[Method, Stream, Model]:
     kind: streams.Task = "regression" if classes is None else "classification"
     data = streams.Dataset("work", task.x, task.y, kind, classes)
     name = "softmax" if len(task.sizes) == 2 else task.model
-    model = models.build(name, data.sample_shape, data.task, classes, l2=task.l2)
+    model = models.build(name, data.sample_shape, data.task, classes=classes, l2=task.l2)
     if task.levels:
         method = methods.ofediq(task.rate, task.levels, task.blocks, task.period, task.step_size)
     else:

@@ -98,7 +98,7 @@ class Prepared:
 def prepare(workload: Workload) -> Prepared:
     """Deal the data, plan the method, and draw who sends when."""
     data = _few(streams.load(workload.data))
-    model = models.build(workload.model, data.sample_shape, data.task, data.classes)
+    model = models.build(workload.model, data.sample_shape, data.task, classes=data.classes)
     stream = streams.partition(data, workload.clients, workload.steps, kind="passes", seed=SEED)
     return assemble(workload, model, stream)
 

@@ -24,7 +24,7 @@ METHODS = {
     "raw": methods.fedogd(0.1),
     "sampled": methods.ofedavg(0.3, 0.1),
     "packed": methods.ofediq(0.3, 3, 14, 1, 0.1),
-    "entropy": methods.ofediq(0.3, 3, 14, 1, 0.1, "paper", "entropy"),
+    "entropy": methods.ofediq(0.3, 3, 14, 1, 0.1, preset="paper", coding="entropy"),
     "rotated": methods.method(
         methods.local_ogd(0.1),
         methods.descend(0.1),
@@ -33,7 +33,7 @@ METHODS = {
     ),
     "windows": methods.fedomd(4, 0.1),
     "quantised windows": methods.ofediq(0.5, 7, 3, 4, 0.1),
-    "authors": methods.ofediq(0.3, 3, 14, 1, 0.01, "authors"),
+    "authors": methods.ofediq(0.3, 3, 14, 1, 0.01, preset="authors"),
     "steered": methods.ofedgrid(0.05 * 32 * 650 * CLIENTS, STEPS, 0.1),
     "memory": methods.make("topk_ef(keep=40, rate=0.5)", step_size=0.1),
     "memory on both sides": methods.make("scaffold(period=4, rate=0.7)", step_size=0.05),

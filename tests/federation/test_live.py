@@ -38,7 +38,7 @@ SPEC = ModelSpec("softmax", (8, 8), "classification", classes=10)
 METHODS = {
     "raw": methods.ofedavg(0.5, 0.1),
     "packed": methods.ofediq(0.3, 3, 14, 1, 0.1),
-    "entropy": methods.ofediq(0.3, 3, 14, 1, 0.1, "paper", "entropy"),
+    "entropy": methods.ofediq(0.3, 3, 14, 1, 0.1, preset="paper", coding="entropy"),
     "windows": methods.ofediq(0.5, 7, 3, 5, 0.1),
     "rotated": methods.method(
         methods.local_ogd(0.1),
@@ -49,7 +49,7 @@ METHODS = {
     "memory": methods.make("topk_ef(keep=40, rate=0.5)", step_size=0.1),
     "both-sides": methods.make("scaffold(period=5, rate=0.7)", step_size=0.05),
     "differences": methods.with_broadcast(methods.ofedavg(0.3, 0.1), methods.delta(31, 1, refresh=20)),
-    "duplex": methods.at_budget("ofedduplex", 0.3, 650, CLIENTS, 0.1, steps=STEPS),
+    "duplex": methods.at_budget("ofedduplex", 0.3, 650, CLIENTS, step_size=0.1, steps=STEPS),
     "grid": methods.ofedgrid(0.05 * 32 * 650 * CLIENTS, STEPS, 0.1),
 }
 

@@ -135,7 +135,7 @@ def _composed(rng: Draw, dim: int, clients: int, steps: int) -> tuple[str, Metho
     options: tuple[Sequence[Any], ...] = (local, server, who, how)
     client, rule, participation, compress = (one[int(rng.integers(len(one)))] for one in options)
     period = int(rng.integers(1, 5))
-    chosen = methods.method(client, rule, participation, compress, period)
+    chosen = methods.method(client, rule, participation, compress, period=period)
     return f"method({client}, {rule}, {participation}, {compress}, {period})", chosen
 
 
@@ -144,7 +144,7 @@ def _changed(method: Method, rng: Draw, dim: int) -> tuple[Method, str]:
     said = ""
     if rng.random() < 0.2:
         refresh = int(rng.integers(2, 5)) if rng.random() < 0.5 else None
-        broadcast = methods.delta(31, int(rng.integers(1, dim + 1)), refresh)
+        broadcast = methods.delta(31, int(rng.integers(1, dim + 1)), refresh=refresh)
         method, said = methods.with_broadcast(method, broadcast), f"; {broadcast}"
     if rng.random() < 0.15:
         rule = methods.server_rule(str(rng.choice(["coin", "adaptive"])), 0.03)

@@ -124,7 +124,9 @@ def test_the_engine_does_what_the_loop_does_and_keeps_the_budget_of_all_bytes(
     preset: str, budget: float
 ) -> None:
     stream, model = partition(load("digits"), CLIENTS, STEPS, seed=1), models.softmax(64, 10)
-    method = methods.at_budget("ofedduplex", budget, model.dim, CLIENTS, 0.1, preset, steps=STEPS)
+    method = methods.at_budget(
+        "ofedduplex", budget, model.dim, CLIENTS, step_size=0.1, preset=preset, steps=STEPS
+    )
     fast, slow = simulate(method, stream, model), reference(method, stream, model)
     np.testing.assert_allclose(fast.bits_downlink, slow.bits_downlink, rtol=0.12, atol=64)
     assert abs(fast.accuracy[-1] - slow.accuracy[-1]) < 0.03
@@ -145,7 +147,7 @@ def test_budgets_of_all_bytes_are_kept(key: str, counted: str) -> None:
         budget,
         model.dim,
         CLIENTS,
-        0.1,
+        step_size=0.1,
         steps=STEPS,
         budget_of=counted,  # type: ignore[arg-type]  # a text of the right ones
     )

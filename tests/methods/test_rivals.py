@@ -167,7 +167,7 @@ def test_a_server_learns_from_samples(patchy: Stream) -> None:
 def test_a_budget_is_kept(text: str) -> None:
     digits = streams.partition(streams.load("digits"), clients=20, steps=60, seed=0)
     model = models.softmax(64, 10)
-    made = methods.at_budget(text, 0.01, model.dim, 20, 0.1, steps=60, features=64)
+    made = methods.at_budget(text, 0.01, model.dim, 20, step_size=0.1, steps=60, features=64)
     share = simulate(made, digits, model).bits_wire.sum() / (32 * model.dim * 20 * 60)
     assert 0.005 < share < 0.0115
 

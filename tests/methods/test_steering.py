@@ -123,18 +123,18 @@ def test_budget_is_kept_from_the_first_step_to_the_last(
     if change is not None:
         stream = Stream(dataset, change(stream.order.copy()))
     whole = share * 32 * clients * SOFTMAX.dim * steps
-    grid = methods.at_budget("ofedgrid", share, SOFTMAX.dim, clients, 0.1, steps=steps)
+    grid = methods.at_budget("ofedgrid", share, SOFTMAX.dim, clients, step_size=0.1, steps=steps)
     result = simulate(grid, stream, SOFTMAX)
     assert np.isfinite(result.loss).all()
     assert result.bits_wire.sum() <= 1.02 * whole + whole / steps  # of the last step, nobody knows beforehand
     assert result.bits_wire.max() <= 0.25 * whole
     assert result.bits_wire[-steps // 3 :].sum() > 0.1 * min(whole, result.bits_wire.sum())
-    paper = simulate(methods.at_budget("ofediq", share, SOFTMAX.dim, clients, 0.1), stream, SOFTMAX)
+    paper = simulate(methods.at_budget("ofediq", share, SOFTMAX.dim, clients, step_size=0.1), stream, SOFTMAX)
     assert result.accuracy[-1] > paper.accuracy[-1] - 0.002
 
 
 def test_with_all_bits_it_is_fedogd(digits: Stream) -> None:
-    grid = methods.at_budget("ofedgrid", 1.0, SOFTMAX.dim, digits.clients, 0.1, steps=digits.steps)
+    grid = methods.at_budget("ofedgrid", 1.0, SOFTMAX.dim, digits.clients, step_size=0.1, steps=digits.steps)
     ours, exact = (simulate(one, digits, SOFTMAX) for one in (grid, methods.fedogd(0.1)))
     # Symbols of 2^-15 of the largest coordinate, rounded at random: 80 steps of 0.1 of a mean of 60.
     np.testing.assert_allclose(ours.params, exact.params, atol=1e-4)
@@ -146,7 +146,7 @@ def test_few_parameters() -> None:
         stream = streams.synthetic(clients=5, steps=100, features=features, seed=2)
         model = models.build("linear", (features,), "regression")
         for share in (0.1, 1.0):
-            grid = methods.at_budget("ofedgrid", share, model.dim, 5, 0.1, steps=100)
+            grid = methods.at_budget("ofedgrid", share, model.dim, 5, step_size=0.1, steps=100)
             result = simulate(grid, stream, model)
             assert result.bits_wire.sum() <= 1.02 * share * 32 * 5 * model.dim * 100 + 3 * 32 * model.dim
             assert np.isfinite(result.loss).all()
@@ -193,7 +193,7 @@ def test_pieces_that_need_steering_say_so() -> None:
 
 def test_a_horizon_need_not_be_known(digits: Stream) -> None:
     share = 0.05
-    result = simulate(methods.at_budget("ofedgrid", share, SOFTMAX.dim, 60, 0.1), digits, SOFTMAX)
+    result = simulate(methods.at_budget("ofedgrid", share, SOFTMAX.dim, 60, step_size=0.1), digits, SOFTMAX)
     np.testing.assert_allclose(
         result.bits_wire.sum(), share * 32 * 60 * SOFTMAX.dim * digits.steps, rtol=0.15
     )

@@ -20,15 +20,15 @@ from ofediq.models import build
     ],
 )
 def test_auto_is_the_papers_choice(shape: Any, task: Any, classes: Any, name: str, dim: int) -> None:
-    model = build("auto", shape, task, classes)
+    model = build("auto", shape, task, classes=classes)
     assert (model.name, model.task, model.dim) == (name, task, dim)
 
 
 def test_settings_reach_the_model() -> None:
     assert build("mlp", (3,), "regression", hidden=(7,)).dim == 4 * 7 + 8
-    assert build("softmax", (3,), "classification", 2, l2=0.5).describe()["l2"] == 0.5
+    assert build("softmax", (3,), "classification", classes=2, l2=0.5).describe()["l2"] == 0.5
     assert build("linear", (2, 3), "regression").dim == 7
-    assert build("dense 7, tanh, dense", (2, 3), "classification", 4, l2=0.5).dim == 7 * 7 + 8 * 4
+    assert build("dense 7, tanh, dense", (2, 3), "classification", classes=4, l2=0.5).dim == 7 * 7 + 8 * 4
 
 
 @pytest.mark.parametrize(
@@ -71,4 +71,4 @@ def test_settings_reach_the_model() -> None:
 )
 def test_what_does_not_fit_is_refused_in_one_sentence(arguments: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        build(*arguments)
+        build(*arguments[:4], **dict(zip(("hidden", "l2"), arguments[4:], strict=False)))

@@ -32,7 +32,7 @@ def test_an_unwritable_place_is_one_sentence(comparison: Comparison, tmp_path: P
 
 
 def test_the_picture_has_methods_and_naive_references(comparison: Comparison, tmp_path: Path) -> None:
-    figure = draw_comparison(comparison, tmp_path / "figure.png", "digits")
+    figure = draw_comparison(comparison, path=tmp_path / "figure.png", title="digits")
     assert (tmp_path / "figure.png").stat().st_size > 10_000
     words = " ".join(text.get_text() for text in figure.axes[0].texts)
     for name in ("FedOGD", "OFedIQ", "majority class", "best constant", "last value"):
@@ -51,7 +51,7 @@ def test_results_alone_make_a_picture(comparison: Comparison, tmp_path: Path) ->
 def test_the_regret_picture_has_methods_and_what_not_learning_costs(
     comparison: Comparison, tmp_path: Path
 ) -> None:
-    figure = draw_regrets(comparison, tmp_path / "regret.png")
+    figure = draw_regrets(comparison, path=tmp_path / "regret.png")
     words = [text.get_text() for text in figure.axes[0].texts]
     assert {"FedOGD", "OFedIQ", "not learning"} <= set(words)
     drawn = np.asarray(figure.axes[0].get_lines()[0].get_ydata())

@@ -55,7 +55,7 @@ def test_every_method_but_fedogd_spends_the_panels_budget(panel) -> None:  # typ
 )
 def test_dimensions_are_those_of_the_models(name, shape, task, classes) -> None:  # type: ignore[no-untyped-def]
     problem = PANELS[name].problem
-    assert problem.dim == build(problem.built, shape, task, classes, problem.hidden).dim
+    assert problem.dim == build(problem.built, shape, task, classes=classes, hidden=problem.hidden).dim
 
 
 def test_presets_differ_in_partition_and_in_the_rows_of_room() -> None:

@@ -206,7 +206,7 @@ def problems(draw: st.DrawFn, *, random: bool) -> Problem:
     else:
         limit = ofediq_step_limit(rate, quantizer_variance=noise, period=period, **known)
     local, server = methods.local_ogd(share * limit), methods.descend(share * limit)
-    method = methods.method(local, server, methods.bernoulli(rate), compress, period)
+    method = methods.method(local, server, methods.bernoulli(rate), compress, period=period)
     return Problem(stream, model, method)
 
 

@@ -22,7 +22,7 @@ DEALT: list[Kind] = [*REPEATING, "dirichlet", "label"]
 def test_each_sample_is_used_equally_often_up_to_one(
     samples: int, clients: int, steps: int, seed: int, kind: Kind
 ) -> None:
-    order = partition(make_dataset(samples), clients, steps, kind, seed).order
+    order = partition(make_dataset(samples), clients, steps, kind=kind, seed=seed).order
     uses = np.bincount(order.ravel(), minlength=samples)
     assert order.shape == (steps, clients)
     assert uses.min() == clients * steps // samples
@@ -31,7 +31,7 @@ def test_each_sample_is_used_equally_often_up_to_one(
 
 @given(samples=sizes, clients=sizes, steps=sizes, seed=st.integers(0, 100))
 def test_no_sample_comes_twice_within_a_pass(samples: int, clients: int, steps: int, seed: int) -> None:
-    deck = partition(make_dataset(samples), clients, steps, "passes", seed).order.ravel()
+    deck = partition(make_dataset(samples), clients, steps, kind="passes", seed=seed).order.ravel()
     for start in range(0, len(deck), samples):
         one_pass = deck[start : start + samples]
         assert len(np.unique(one_pass)) == len(one_pass)
@@ -39,12 +39,12 @@ def test_no_sample_comes_twice_within_a_pass(samples: int, clients: int, steps: 
 
 def test_random_mixes_the_repetitions() -> None:
     """Shuffled as a whole, the first N of 2N cards hold duplicates; in passes they cannot."""
-    order = partition(make_dataset(60), 30, 4, "random").order
+    order = partition(make_dataset(60), 30, 4, kind="random").order
     assert len(np.unique(order[:2])) < 60
 
 
 def test_sequential_follows_the_source_and_starts_again() -> None:
-    assert partition(make_dataset(5), 2, 3, "sequential").order.tolist() == [[0, 1], [2, 3], [4, 0]]
+    assert partition(make_dataset(5), 2, 3, kind="sequential").order.tolist() == [[0, 1], [2, 3], [4, 0]]
 
 
 @pytest.mark.parametrize("kind", DEALT)
@@ -54,14 +54,14 @@ def test_by_default_one_pass_in_whole_steps(kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", ["random", "passes", "dirichlet", "label"])
 def test_the_seed_decides_everything(kind: Kind) -> None:
-    orders = [partition(make_dataset(60), 5, 20, kind, seed).order for seed in (1, 1, 2)]
+    orders = [partition(make_dataset(60), 5, 20, kind=kind, seed=seed).order for seed in (1, 1, 2)]
     np.testing.assert_array_equal(orders[0], orders[1])
     assert (orders[0] != orders[2]).any()
 
 
 def _largest_label_share(alpha: float) -> float:
     data = make_dataset(600, classes=6)
-    labels = data.y[partition(data, 50, 100, "dirichlet", alpha=alpha).order]
+    labels = data.y[partition(data, 50, 100, kind="dirichlet", alpha=alpha).order]
     return float(np.mean([np.bincount(column).max() / 100 for column in labels.T]))
 
 
@@ -79,7 +79,7 @@ def test_dirichlet_keeps_the_mix_of_labels_on_average() -> None:
     """
     y = np.repeat([0, 1], [900, 100])
     data = Dataset("uneven", y[:, None], y, "classification")
-    stream = partition(data, 2_000, 20, "dirichlet", alpha=0.5)
+    stream = partition(data, 2_000, 20, kind="dirichlet", alpha=0.5)
     variance = 0.9 * 0.1 * (1 / (1 + 0.5 * 2) + 1 / 20) / 2_000
     assert abs(data.y[stream.order].mean() - 0.1) < 5 * variance**0.5
 
@@ -92,7 +92,7 @@ def test_label_gives_each_client_exactly_its_labels_equally_often(
 ) -> None:
     labels = min(labels, classes)
     data = make_dataset(5 * classes, classes)
-    seen = data.y[partition(data, clients, 3 * labels, "label", seed, labels=labels).order]
+    seen = data.y[partition(data, clients, 3 * labels, kind="label", seed=seed, labels=labels).order]
     for column in seen.T:
         counts = np.bincount(column, minlength=classes)
         assert sorted(counts)[-labels:] == [3] * labels
@@ -100,21 +100,21 @@ def test_label_gives_each_client_exactly_its_labels_equally_often(
 
 def test_label_spreads_the_labels_evenly_over_the_clients() -> None:
     data = make_dataset(100, classes=10)
-    seen = data.y[partition(data, 50, 2, "label", labels=2).order]
+    seen = data.y[partition(data, 50, 2, kind="label", labels=2).order]
     assert np.bincount(seen.ravel()).tolist() == [10] * 10
 
 
 @pytest.mark.parametrize("kind", ["dirichlet", "label"])
 def test_samples_of_a_label_are_used_equally_often_up_to_one(kind: Kind) -> None:
     data = make_dataset(30, classes=3)
-    uses = np.bincount(partition(data, 11, 17, kind, seed=3).order.ravel(), minlength=30)
+    uses = np.bincount(partition(data, 11, 17, kind=kind, seed=3).order.ravel(), minlength=30)
     for label in range(3):
         assert np.ptp(uses[data.y == label]) <= 1
 
 
 def test_regression_targets_are_grouped_by_size() -> None:
     data = make_dataset(100, classes=None)
-    seen = data.y[partition(data, 20, 30, "label", labels=1).order]
+    seen = data.y[partition(data, 20, 30, kind="label", labels=1).order]
     assert (np.ptp(seen, axis=0) < 10).all()  # one decile of 0..99 each
 
 

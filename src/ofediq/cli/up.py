@@ -181,7 +181,9 @@ async def _up(
         open=False,
     )
     name = choices.name if choices.data is not None and is_name(choices.name) else "tour"
-    coordinator = coordinate(name, method, spec, rules, choices.seed, folder, budget=experiment.config.budget)
+    coordinator = coordinate(
+        name, method, spec, rules, seed=choices.seed, folder=folder, budget=experiment.config.budget
+    )
     with Reporter() as reporter:
         for note in experiment.notes:
             reporter.note(note)

@@ -50,7 +50,7 @@ def prepare(config: Config, options: dict[str, Any]) -> Prepared:
         clients = usual_clients(len(dataset))
         assumed.append(_said_clients(clients, len(dataset), kind))
     stream = partition(
-        dataset, clients, config.steps, kind, config.seed, alpha=config.alpha, labels=config.labels
+        dataset, clients, config.steps, kind=kind, seed=config.seed, alpha=config.alpha, labels=config.labels
     )
     if config.steps is None:
         assumed.append(f"one pass of {stream.steps:,} steps (--steps)")
@@ -73,8 +73,12 @@ def prepare(config: Config, options: dict[str, Any]) -> Prepared:
 def model_for(config: Config, stream: Stream, pipeline: Pipeline | None) -> Model:
     """The model of a configuration: by default linear on features; beside a naive forecast where there is one."""
     if pipeline is None:
-        return build(config.model, stream.x.shape[1:], stream.task, stream.classes, config.hidden)
-    model = build_anchored(config.model, len(pipeline.columns), stream.task, stream.classes, config.hidden)
+        return build(
+            config.model, stream.x.shape[1:], stream.task, classes=stream.classes, hidden=config.hidden
+        )
+    model = build_anchored(
+        config.model, len(pipeline.columns), stream.task, classes=stream.classes, hidden=config.hidden
+    )
     return model if pipeline.target.ahead == 1 else late(model)
 
 
@@ -83,7 +87,12 @@ def _load(config: Config, options: dict[str, Any]) -> tuple[Dataset, list[str]]:
     if config.data is None:
         return load(str(config.dataset), scaling, **options), []
     own = load_own(
-        config.data, str(config.target), config.client_column, config.time_column, scaling=scaling, **options
+        config.data,
+        str(config.target),
+        client_column=config.client_column,
+        time_column=config.time_column,
+        scaling=scaling,
+        **options,
     )
     assumed = []
     if config.time_column is None:

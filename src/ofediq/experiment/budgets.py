@@ -148,8 +148,8 @@ def _draw(config: Config, found: Mapping[str, Any], path: Path) -> None:
         drawn,
         found["ceiling"]["values"],
         found["metric"],
-        path,
-        title,
+        path=path,
+        title=title,
         skills={**skills, "FedOGD": found["ceiling"]["skill"]},
         naive=naive,
     )

@@ -239,7 +239,7 @@ class _Visit:
         outputs = data.classes or 1
         pairs = min(100, max(10, self.cage.model.dim // (2 * _KERNELS * outputs)))
         return build(
-            f"{wanted}(kernels={_KERNELS}, pairs={pairs})", data.sample_shape, data.task, data.classes
+            f"{wanted}(kernels={_KERNELS}, pairs={pairs})", data.sample_shape, data.task, classes=data.classes
         )
 
 

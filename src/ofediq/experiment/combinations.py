@@ -78,7 +78,7 @@ def sweep(
     if found["points"]:
         found["figure"] = str(path / "sweep.png")
         title = f"{config.name}: {found['metric']} over {', '.join(over)}"
-        draw_sweep(found["points"], tuple(over), found["metric"], path / "sweep.png", title)
+        draw_sweep(found["points"], tuple(over), found["metric"], path=path / "sweep.png", title=title)
     save_json(path / "sweep.json", found)
     return found
 

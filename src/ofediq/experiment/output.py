@@ -64,10 +64,10 @@ def _write_files(config: Config, folder: Folder, comparison: Comparison) -> dict
         "summary": "summary.json",
     }
     write_metrics(comparison, folder.path / files["metrics"])
-    draw_comparison(comparison, folder.path / files["figure"], title)
+    draw_comparison(comparison, path=folder.path / files["figure"], title=title)
     if comparison.regrets:
         files["regret_figure"] = "regret.png"
-        draw_regrets(comparison, folder.path / files["regret_figure"], title)
+        draw_regrets(comparison, path=folder.path / files["regret_figure"], title=title)
     return files
 
 

@@ -81,7 +81,9 @@ class Experiment:
         stream = deal(config.seed)
         assumed: tuple[str, ...] = ()
         if prepared is None:
-            model = build(config.model, stream.x.shape[1:], stream.task, stream.classes, config.hidden)
+            model = build(
+                config.model, stream.x.shape[1:], stream.task, classes=stream.classes, hidden=config.hidden
+            )
         else:
             model, assumed = auto.model_for(config, stream, prepared.pipeline), prepared.assumed
         if config.bytes_per_hour is not None:
@@ -102,14 +104,14 @@ class Experiment:
                 budget,
                 model.dim,
                 stream.clients,
-                config.step_size,
-                "paper" if config.automatic else str(config.preset),
-                planner,
-                stream.steps,
-                config.epsilon,
-                config.delta,
-                config.budget_of,
-                math.prod(stream.x.shape[1:]),
+                step_size=config.step_size,
+                preset="paper" if config.automatic else str(config.preset),
+                planner=planner,
+                steps=stream.steps,
+                epsilon=config.epsilon,
+                delta=config.delta,
+                budget_of=config.budget_of,
+                features=math.prod(stream.x.shape[1:]),
             )
             for key in config.methods
         }
@@ -223,7 +225,12 @@ def _load(config: Config) -> Dataset:
     if config.data is None:
         return load(str(config.dataset), scaling, **options)
     return load_file(
-        config.data, str(config.target), config.client_column, config.time_column, scaling=scaling, **options
+        config.data,
+        str(config.target),
+        client_column=config.client_column,
+        time_column=config.time_column,
+        scaling=scaling,
+        **options,
     )
 
 
@@ -240,7 +247,7 @@ def _load_options(config: Config) -> dict[str, Any]:
 def _deal(config: Config, dataset: Dataset, seed: int) -> Stream:
     kind = cast(Any, config.partition)
     return partition(
-        dataset, config.clients, config.steps, kind, seed, alpha=config.alpha, labels=config.labels
+        dataset, config.clients, config.steps, kind=kind, seed=seed, alpha=config.alpha, labels=config.labels
     )
 
 

@@ -205,7 +205,16 @@ class MethodChoice(Settings):
         expected, step_size = self.clients or clients or 1, self.step_size or 0.01
         preset = "paper" if self.automatic else str(self.preset)
         budget = self.budget_for(model.dim)
-        chosen = at_budget(self.key, budget, model.dim, expected, step_size, preset, self.planner, self.steps)
+        chosen = at_budget(
+            self.key,
+            budget,
+            model.dim,
+            expected,
+            step_size=step_size,
+            preset=preset,
+            planner=self.planner,
+            steps=self.steps,
+        )
         chosen = with_combine(chosen, combine_rule(self.combine))
         if self.server is not None:
             return with_server(chosen, server_rule(self.server, step_size))

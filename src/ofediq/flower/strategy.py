@@ -75,7 +75,9 @@ class MethodStrategy(FedAvg):
         self._layout = layout = RecordLayout.of(self.arrayrecord_key, initial_arrays)
         method, (budget, step_size) = self._given, self._terms
         if isinstance(method, str):
-            method = at_budget(method, budget, layout.dim, self.clients, step_size, steps=num_rounds)
+            method = at_budget(
+                method, budget, layout.dim, self.clients, step_size=step_size, steps=num_rounds
+            )
         whole = "must have a period of 1: a round of the app is a step"
         require(not method.long_windows, "method", whole, method.period)
         require(not method.client.personal, "method", "must not predict with models of its own", method.name)

@@ -201,7 +201,7 @@ def whole() -> Whole:
 
 
 def delta(
-    levels: int = 7, blocks: int = 1, refresh: int | None = None, coding: SymbolCoding = "entropy"
+    levels: int = 7, blocks: int = 1, *, refresh: int | None = None, coding: SymbolCoding = "entropy"
 ) -> Delta:
     """Broadcast differences quantised with s = `levels` and b = `blocks`, the whole model every `refresh` times.
 

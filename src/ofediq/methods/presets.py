@@ -41,6 +41,7 @@ def method(
     server: ServerRule,
     participation: Participation | None = None,
     compress: Compressor | None = None,
+    *,
     period: int = 1,
     name: str = "custom",
     combine: Combine | None = None,

@@ -250,6 +250,7 @@ def at_budget(
     budget: float,
     dim: int,
     clients: int,
+    *,
     step_size: float = 0.01,
     preset: str = "paper",
     planner: str = "paper",

@@ -54,6 +54,7 @@ def build(
     shape: tuple[int, ...],
     task: Task,
     classes: int | None = None,
+    *,
     hidden: tuple[int, ...] = (64, 64),
     l2: float | None = None,
 ) -> Model:
@@ -113,6 +114,7 @@ def build_anchored(
     columns: int,
     task: Task,
     classes: int | None = None,
+    *,
     hidden: tuple[int, ...] = (64, 64),
     l2: float | None = None,
 ) -> Anchored:
@@ -127,7 +129,7 @@ def build_anchored(
     usual = "linear" if task == "regression" else "softmax"
     name = usual if name == "auto" else name
     penalty = 0.0 if l2 is None and name == usual else l2
-    inner = build(name, (columns,), task, classes, hidden, penalty)
+    inner = build(name, (columns,), task, classes=classes, hidden=hidden, l2=penalty)
     if not isinstance(inner, Network):
         raise InputError(f"`model` must be a stack of layers beside a naive forecast, got {name!r}")
     return anchored(inner)

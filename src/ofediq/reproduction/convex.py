@@ -233,13 +233,13 @@ def _measure(trial: Trial) -> MeasuredTrial:
 
 
 def _stream(clients: int, steps: int, seed: int) -> Stream:
-    return partition(load("digits"), clients, steps, "random", seed)
+    return partition(load("digits"), clients, steps, kind="random", seed=seed)
 
 
 @lru_cache(maxsize=64)
 def _best(clients: int, steps: int, seed: int) -> Comparator:
     """w* of a stream: all methods share it."""
-    return hindsight(softmax(64, 10, l2=PENALTY), _stream(clients, steps, seed), _TOLERANCE)
+    return hindsight(softmax(64, 10, l2=PENALTY), _stream(clients, steps, seed), tolerance=_TOLERANCE)
 
 
 def _step_size(trial: Trial, stream: Stream) -> float:

@@ -70,4 +70,4 @@ class Recipe:
             return methods.ofedavg(self.rate, step_size, preset)
         if self.key == "fedomd":
             return methods.fedomd(self.period, step_size, preset)
-        return methods.ofediq(self.rate, self.levels, self.blocks, self.period, step_size, preset)
+        return methods.ofediq(self.rate, self.levels, self.blocks, self.period, step_size, preset=preset)

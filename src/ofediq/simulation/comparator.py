@@ -44,7 +44,12 @@ class Comparator:
 
 
 def hindsight(
-    model: Model, stream: Stream, tolerance: float = 1e-6, start: npt.ArrayLike | None = None, passes: int = 3
+    model: Model,
+    stream: Stream,
+    *,
+    tolerance: float = 1e-6,
+    start: npt.ArrayLike | None = None,
+    passes: int = 3,
 ) -> Comparator:
     """w* = argmin over w of the sum of all losses on the stream.
 

@@ -50,7 +50,7 @@ def regret_of(result: Result, tolerance: float, comparator: Comparator | None = 
     """The regret of `result`; see `Result.regret`."""
     start = None if result.model.convex or result.params.ndim != 1 else result.params
     if comparator is None:
-        comparator = hindsight(result.model, result.stream, tolerance, start)
+        comparator = hindsight(result.model, result.stream, tolerance=tolerance, start=start)
     curve = np.cumsum(result.loss - comparator.losses)
     try:
         bound, reason = _bound(result, comparator), ""
@@ -92,7 +92,9 @@ def dynamic_regret_of(result: Result, window: int, tolerance: float) -> DynamicR
     losses = np.zeros(result.steps)
     for first in range(0, result.steps, window):
         part = replace(stream, order=stream.order[first : first + window])
-        best.append(hindsight(result.model, part, tolerance, start) if part.present.any() else None)
+        best.append(
+            hindsight(result.model, part, tolerance=tolerance, start=start) if part.present.any() else None
+        )
         if best[-1] is not None:
             losses[first : first + window] = best[-1].losses
     return DynamicRegret(np.cumsum(result.loss - losses), tuple(best))

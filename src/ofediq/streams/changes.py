@@ -16,6 +16,7 @@ from ofediq.streams.stream import ABSENT, Stream
 
 def availability(
     stream: Stream,
+    *,
     join: float | ArrayLike = 0.0,
     pause: float = 0.0,
     pause_length: float = 10.0,

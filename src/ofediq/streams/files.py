@@ -30,6 +30,7 @@ _COLUMNS_SHOWN = 5
 def load_file(
     path: str | Path | Table,
     target: str,
+    *,
     client_column: str | None = None,
     time_column: str | None = None,
     features: Sequence[str] | None = None,

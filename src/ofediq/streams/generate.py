@@ -20,6 +20,7 @@ def synthetic(
     task: Task = "regression",
     clients: int = 100,
     steps: int = 300,
+    *,
     features: int = 10,
     classes: int = 3,
     heterogeneity: float = 0.0,

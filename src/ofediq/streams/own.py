@@ -38,6 +38,7 @@ class Own(NamedTuple):
 def load_own(
     path: str | Path,
     target: str,
+    *,
     client_column: str | None = None,
     time_column: str | None = None,
     features: Sequence[str] | None = None,
@@ -68,7 +69,9 @@ def load_own(
         features = [name for name in others if is_feature(frame[name])]
         left_out = tuple(name for name in others if name not in features)
     options.setdefault("missing", "keep")
-    dataset = load_file(table, target, client_column, time_column, features=features, **options)
+    dataset = load_file(
+        table, target, client_column=client_column, time_column=time_column, features=features, **options
+    )
     used = {target, client_column, time_column, *(features or ())}
     unread = {name: cells for name, cells in table.unread.items() if name in used}
     return Own(dataset, time_column, left_out, unread, len(table) - len(dataset))

@@ -28,9 +28,9 @@ def partition(
     dataset: Dataset,
     clients: int | None = None,
     steps: int | None = None,
+    *,
     kind: Kind = "random",
     seed: int = 0,
-    *,
     alpha: float = 0.5,
     labels: int = 2,
 ) -> Stream:

@@ -90,10 +90,11 @@ class ModelSpec:
 
     def build(self) -> Model:
         """The model."""
-        chosen: Any = (self.task, self.classes, self.hidden, self.l2)  # `build` checks the task
+        task: Any = self.task  # `build` checks it
         if self.pipeline is not None:
-            return build_anchored(self.name, len(self.pipeline.columns), *chosen)
-        return build(self.name, self.shape, *chosen)
+            columns = len(self.pipeline.columns)
+            return build_anchored(self.name, columns, task, self.classes, hidden=self.hidden, l2=self.l2)
+        return build(self.name, self.shape, task, self.classes, hidden=self.hidden, l2=self.l2)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""

@@ -156,6 +156,6 @@ def fedpaq(period: int = 8, rate: float = 1.0, levels: int = 1, step_size: float
         SenderMean(step_size),
         fixed_size(rate),
         quantize(levels, 1),
-        period,
-        "FedPAQ",
+        period=period,
+        name="FedPAQ",
     )

@@ -32,6 +32,7 @@ def ofediq(
     blocks: int,
     period: int = 1,
     step_size: float = 0.01,
+    *,
     preset: str = "paper",
     coding: SymbolCoding = "packed",
     norm_bits: int = 32,
@@ -60,5 +61,12 @@ def from_plan(chosen: Plan, step_size: float = 0.01, preset: str = "paper") -> M
     coding: SymbolCoding = "entropy" if chosen.method == "measured" else "packed"
     norm_bits = 16 if chosen.method == "measured" else 32  # what the plan counts
     return ofediq(
-        chosen.rate, chosen.levels, chosen.blocks, chosen.period, step_size, preset, coding, norm_bits
+        chosen.rate,
+        chosen.levels,
+        chosen.blocks,
+        chosen.period,
+        step_size,
+        preset=preset,
+        coding=coding,
+        norm_bits=norm_bits,
     )

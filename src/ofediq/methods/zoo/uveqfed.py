@@ -83,6 +83,6 @@ def uveqfed(
         SenderMean(step_size),
         bernoulli(rate),
         QuantizeLattice(bits, lattice),
-        period,
-        "UVeQFed",
+        period=period,
+        name="UVeQFed",
     )

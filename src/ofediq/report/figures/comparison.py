@@ -25,17 +25,17 @@ def draw(*results: Result, path: str | Path | None = None, title: str = "") -> F
     runs: dict[str, list[Result]] = {}
     for result in results:
         runs.setdefault(result.name, []).append(result)
-    return draw_comparison(Comparison(runs), path, title)
+    return draw_comparison(Comparison(runs), path=path, title=title)
 
 
-def draw_comparison(comparison: Comparison, path: str | Path | None = None, title: str = "") -> Figure:
+def draw_comparison(comparison: Comparison, *, path: str | Path | None = None, title: str = "") -> Figure:
     """Accuracy or MSE over time and over bits, with the naive references in grey; saved if `path` is given."""
     curves = {results[0].name: results for results in comparison.counted.values()}
     drift = {name: results[0].drift for name, results in curves.items()}
     return compare(curves, comparison.metric, path, comparison.naive_curves, title, drift)
 
 
-def draw_regrets(comparison: Comparison, path: str | Path | None = None, title: str = "") -> Figure:
+def draw_regrets(comparison: Comparison, *, path: str | Path | None = None, title: str = "") -> Figure:
     """The regret of each method below that of not learning, and beside FedOGD's; saved if `path` is given."""
     measured = {
         results[0].name: [

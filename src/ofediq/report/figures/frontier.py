@@ -28,9 +28,9 @@ def draw_frontier(
     lines: Mapping[str, Line],
     ceiling: npt.ArrayLike,
     metric: str,
+    *,
     path: str | Path | None = None,
     title: str = "",
-    *,
     skills: Mapping[str, float | None] | None = None,
     naive: Mapping[str, float] | None = None,
 ) -> Figure:
@@ -81,6 +81,7 @@ def draw_sweep(
     points: Sequence[Mapping[str, Any]],
     over: tuple[str, ...],
     metric: str,
+    *,
     path: str | Path | None = None,
     title: str = "",
 ) -> Figure:
