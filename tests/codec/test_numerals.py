@@ -1,4 +1,4 @@
-"""The compiled decoder of the entropy code against constriction's."""
+"""The compiled decoder of the entropy code against constriction's, and the compiled quantiser against NumPy's."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ofediq.codec import Quantized, quantize
+from ofediq.codec.entropy import decode_entropy, encode_entropy
 from ofediq.codec.stack import Stack
 from ofediq.errors import WireError
 from ofediq.kernels import library
+from ofediq.randomness import Address
 
 pytestmark = pytest.mark.skipif(
     not library.native_status().startswith("compiled"), reason=library.native_status()
@@ -59,3 +62,52 @@ def test_without_compiled_code_nothing_is_compiled(monkeypatch: pytest.MonkeyPat
     finally:
         monkeypatch.undo()
         library.forget()
+
+
+def read(payload: bytes, shape: tuple[int, int, int, int], switch: str) -> object:
+    """Symbols and norms of a payload, or what is wrong with it."""
+    with mock.patch.dict(os.environ, {library.SWITCH: switch}):
+        try:
+            symbols, norms = decode_entropy(payload, *shape)
+        except WireError as error:
+            return str(error)
+        return symbols.tobytes(), norms.tobytes()
+
+
+@given(
+    st.integers(1, 9000),
+    st.sampled_from([1, 2, 3, 7, 17, 40, 2000]),
+    st.sampled_from([16, 32]),
+    st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=60)
+def test_whole_messages_are_read_as_in_python(dim: int, levels: int, norm_bits: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    blocks = int(rng.integers(1, min(dim, 300) + 1))
+    update = rng.standard_normal(dim) * 10.0 ** rng.integers(-30, 30)
+    update[: int(rng.integers(0, dim + 1)) if seed % 3 else 0] = 0  # blocks of norm 0, perhaps all
+    message = quantize(update, levels=levels, blocks=blocks, rng=seed, norm_bits=norm_bits)
+    payload = encode_entropy(message.symbols, message.norms, levels, norm_bits)
+    shape = (dim, levels, blocks, norm_bits)
+    assert read(payload, shape, "1") == (message.symbols.tobytes(), message.norms.tobytes())
+    damaged = [bytes(rng.integers(0, 256, len(payload), np.uint8)), payload[:-1], payload + b"\1"]
+    places = rng.integers(0, max(1, len(payload)), 6 if payload else 0)
+    damaged += [payload[:at] + bytes([int(rng.integers(256))]) + payload[at + 1 :] for at in places]
+    for one in damaged:
+        assert read(one, shape, "1") == read(one, shape, "0")
+
+
+@given(st.integers(1, 3000), st.sampled_from([1, 3, 17, 2**15]), st.integers(0, 2**32 - 1))
+@settings(max_examples=60)
+def test_the_quantiser_rounds_as_in_python(dim: int, levels: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    blocks = int(rng.integers(1, dim + 1))
+    updates = (rng.standard_normal((3, dim)) * 10.0 ** rng.integers(-45, 38, (3, dim))).astype(np.float32)
+    updates[1] = 0
+    scheme, address = Quantized(levels, blocks), Address(seed, 3, np.arange(3))
+    found = {}
+    for switch in "01":
+        with mock.patch.dict(os.environ, {library.SWITCH: switch}):
+            symbols, norms = scheme.quantise(updates, address)
+            found[switch] = symbols.tobytes(), norms.tobytes()
+    assert found["0"] == found["1"]

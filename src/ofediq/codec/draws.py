@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -18,15 +19,26 @@ Source: TypeAlias = Callable[[int, int], Array]
 """Draws from (first index, how many), a row for each client. A generator ignores the index and goes on."""
 
 
-def stream_draws(key: Key) -> Source:
+@dataclass(frozen=True)
+class StreamDraws:
     """The draws of the stream `key`, or of one stream for each client: coordinate i at index i.
 
-    >>> stream_draws(stream_key(0, 1, np.arange(2), Purpose.ROUND))(4, 3).shape
+    >>> StreamDraws(stream_key(0, 1, np.arange(2), Purpose.ROUND))(4, 3).shape
     (2, 3)
     """
-    columns = Key(key.first[..., None], key.second[..., None])
-    xp = namespace(columns.first)
-    return lambda start, count: uniform(columns, xp.arange(start, start + count, dtype=np.uint32))
+
+    key: Key
+
+    def __call__(self, start: int, count: int) -> Array:
+        """A `Source`."""
+        columns = Key(self.key.first[..., None], self.key.second[..., None])
+        xp = namespace(columns.first)
+        return uniform(columns, xp.arange(start, start + count, dtype=np.uint32))
+
+
+def stream_draws(key: Key) -> StreamDraws:
+    """The draws of the stream `key`, or of one stream for each client."""
+    return StreamDraws(key)
 
 
 def level_draws(rng: Rng, step: int, client: int) -> Source:

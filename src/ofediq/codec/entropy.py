@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ofediq.codec.blocks import TILE, block_layout
 from ofediq.codec.message import Symbols, Vector
 from ofediq.codec.norms import norm_bytes, norms_from_bytes
+from ofediq.codec.numerals import read_message
 from ofediq.codec.stack import Stack
 from ofediq.codec.tables import Ints, magnitude_classes, read_model, read_table, write_model, write_table
 from ofediq.errors import WireError
@@ -57,6 +58,9 @@ def decode_entropy(
     """
     if not payload:
         return np.zeros(dim, np.int32), np.zeros(blocks, np.float32)
+    compiled = read_message(payload, dim, levels, blocks, norm_bits)
+    if compiled is not None:
+        return compiled
     width, start = norm_bits // 8, 0
     if blocks >= PLAIN_NORMS:
         norm_weights, start = read_table(payload, 1, _MOST_NORM_CLASSES)

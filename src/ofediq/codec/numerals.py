@@ -1,4 +1,4 @@
-"""The decoder of `stack` in compiled code, symbol for symbol the same, where that is there already.
+"""The decoders of `stack` and `entropy` in compiled code, symbol for symbol the same, where that is there already.
 
 Encoding stays with constriction, which is as fast: it divides, and that takes longer than all else.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 import ctypes
 from ctypes import c_int32, c_int64, c_uint64, c_void_p
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ofediq.codec.message import Symbols
-from ofediq.codec.tables import Ints
+from ofediq.codec.message import Symbols, Vector
+from ofediq.codec.tables import Ints, book, magnitude_classes
 from ofediq.kernels import library
 
 Words = NDArray[np.uint32]
@@ -72,3 +73,52 @@ def decode(coded: Words, product: Product, steps: int) -> tuple[Symbols, Words] 
     top = np.array([stack.state & 0xFFFFFFFF, stack.state >> 32], np.uint32)
     used = (int(stack.state).bit_length() + 31) // 32
     return symbols, np.concatenate([coded[: stack.count], top[:used]])
+
+
+_ROOM = 16  # symbols that C may write past the end: the padding of a group
+
+
+class _Message(ctypes.Structure):
+    _fields_ = [
+        ("payload", c_void_p),
+        ("widths", c_void_p),
+        ("book", c_void_p),
+        ("bytes", c_int64),
+        ("dim", c_int64),
+        ("blocks", c_int64),
+        ("classes", c_int32),
+        ("norm_bytes", c_int32),
+        ("symbols", c_void_p),
+        ("norms", c_void_p),
+    ]
+
+
+def read_message(
+    payload: bytes, dim: int, levels: int, blocks: int, norm_bits: int
+) -> tuple[Symbols, Vector] | None:
+    """`entropy.decode_entropy` of a payload that is in order; None where it is not, or there is no compiled code."""
+    code = library.find()
+    if code is None:
+        return None
+    widths, known = _models(levels)
+    symbols, norms = np.empty(dim + _ROOM, np.int32), np.empty(blocks, np.float32)
+    held = ctypes.c_char_p(payload)
+    message = _Message(
+        ctypes.cast(held, c_void_p),
+        widths.ctypes.data,
+        known.ctypes.data,
+        len(payload),
+        dim,
+        blocks,
+        widths.size,
+        norm_bits // 8,
+        symbols.ctypes.data,
+        norms.ctypes.data,
+    )
+    return None if code.read_message(ctypes.byref(message)) else (symbols[:dim], norms)
+
+
+@lru_cache(maxsize=64)
+def _models(levels: int) -> tuple[Ints, Ints]:
+    """The widths of the classes of magnitudes, and the book of known tables, as C reads them."""
+    return np.ascontiguousarray(magnitude_classes(levels)[1]), np.ascontiguousarray(book(levels))

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ofediq.codec.arithmetic import MAX_LEVELS
-from ofediq.codec.blocks import MAX_DIM
+from ofediq.codec.blocks import MAX_DIM, TILE
 from ofediq.codec.message import Symbols, Vector, require_norm_bits
 from ofediq.codec.readers import DigitLayout, SymbolScale, read_rows
 from ofediq.errors import WireError, require_integer
@@ -133,7 +133,7 @@ def pack(symbols: Symbols, levels: int) -> tuple[bytes, int]:
     >>> unpack(b"", 17, count=4, levels=1)
     array([-1,  0,  1,  1], dtype=int32)
     """
-    return pack_digits((symbols + np.int32(levels)).astype(np.uint64), 2 * levels + 1)
+    return _packed(symbols, -levels, 2 * levels + 1)
 
 
 def pack_digits(digits: Digits, base: int) -> tuple[bytes, int]:
@@ -144,17 +144,28 @@ def pack_digits(digits: Digits, base: int) -> tuple[bytes, int]:
     >>> unpack_digits(b"%", 3, count=5, base=4)
     array([3, 0, 2, 1, 1], dtype=uint64)
     """
+    return _packed(digits, 0, base)
+
+
+def _packed(digits: NDArray[Any], lowest: int, base: int) -> tuple[bytes, int]:
+    """`pack_digits` of `digits` - `lowest`."""
     rounds = _rounds(digits.size, base)
     parts, last = [], 0
     for each in rounds:
         for digit in digits[each.grouped :].tolist():
-            last = last * each.base + digit
-        values = np.zeros(each.groups, np.uint64)
-        for row in digits[: each.grouped].reshape(each.group, each.groups):
-            values *= np.uint64(each.base)
-            values += row
+            last = last * each.base + digit - lowest
+        values = np.empty(each.groups, np.uint64)
+        rows = digits[: each.grouped].reshape(each.group, each.groups)
+        for start in range(0, each.groups, TILE):  # temporary arrays that stay in the cache
+            some = values[start : start + TILE]
+            some[:] = 0
+            for row in rows[:, start : start + TILE]:
+                some *= np.uint64(each.base)
+                some += (
+                    row.astype(np.uint64) if lowest == 0 else (row - row.dtype.type(lowest)).astype(np.uint64)
+                )
         parts.append(_low_bytes(values, each.low_bytes))
-        digits = values >> np.uint64(8 * each.low_bytes)
+        digits, lowest = values >> np.uint64(8 * each.low_bytes), 0
     whole = (_last_bits(rounds) - 1) // 8
     parts.append((last & (1 << 8 * whole) - 1).to_bytes(whole, "little"))
     return b"".join(parts), last >> 8 * whole

@@ -10,10 +10,11 @@ import numpy as np
 from ofediq.arrays import Array, namespace
 from ofediq.codec.arithmetic import MAX_LEVELS, block_norms, short_norms, signed_symbols
 from ofediq.codec.blocks import TILE, block_layout, tiles
-from ofediq.codec.draws import Rng, Source, level_draws, norm_draws
+from ofediq.codec.draws import Rng, Source, StreamDraws, level_draws, norm_draws
 from ofediq.codec.message import Message, as_vector, require_norm_bits
 from ofediq.codec.rotated import MAX_ROTATED_NORM, ROTATIONS, Rotation, rotated_levels, rotated_symbols
 from ofediq.codec.rotation import rotation_blocks
+from ofediq.codec.rounding import symbols_and_norms
 from ofediq.codec.values import rotation_draws
 from ofediq.errors import require_choice, require_integer
 from ofediq.randomness import Address, Key
@@ -44,7 +45,12 @@ def block_symbols(
     (array([[ 3,  0, -4], [ 0,  0,  5]], dtype=int32), array([[5.], [1.]], dtype=float32))
     """
     runs = block_layout(updates.shape[-1], blocks)
-    if isinstance(updates, np.ndarray):  # in pieces that stay in the cache
+    compiled = None
+    if isinstance(updates, np.ndarray) and isinstance(draws, StreamDraws) and norm is block_norms:
+        compiled = symbols_and_norms(updates, draws.key, levels, blocks)
+    if compiled is not None:
+        symbols, norms = compiled
+    elif isinstance(updates, np.ndarray):  # in pieces that stay in the cache
         symbols, norms = np.empty(updates.shape, np.int32), np.empty((len(updates), blocks), np.float32)
         for run in runs:
             run.column(norms)[...] = norm(run.rows(updates))

@@ -124,8 +124,9 @@ INLINE void count_norm(struct counted *found, float norm, int64_t size) {
     if (norm == 0) found->dead += size;
 }
 
-/* scales[n] = s / norm and units[n] = norm / s of each block; norms are counted if someone asks for that. */
-static void measure_blocks(const struct quantizer *q, const float *update, float *scales, float *units,
+/* scales[n] = s / norm and units[n] = norm / s of each block, or the norms themselves where `whole`; they are counted if
+ * someone asks for that. */
+static void measure_blocks(const struct quantizer *q, const float *update, float *scales, float *units, int whole,
                            struct counted *found) {
     int64_t size = q->dim / q->blocks, longer = q->dim % q->blocks;
     float levels = (float)q->levels, share = (float)(1.0 / q->levels);
@@ -141,7 +142,7 @@ static void measure_blocks(const struct quantizer *q, const float *update, float
         for (int64_t n = 0; n < many; n++) {
             norms[n] = norm_of(made[n]);
             scales[first + n] = levels / (norms[n] == 0 ? 1.0f : norms[n]);
-            units[first + n] = norms[n] * share;
+            units[first + n] = whole ? norms[n] : norms[n] * share;
         }
         for (int64_t n = 0; n < many && found; n++) count_norm(found, norms[n], size + (first + n < longer));
     }
@@ -196,7 +197,7 @@ INLINE void add_blocks(const struct quantizer *q, const float *update, const uin
     vec levels = spread((float)q->levels);
     uvec index;
     for (uint32_t lane = 0; lane < LANES; lane++) index[lane] = lane;
-    measure_blocks(q, update, scales, units, found);
+    measure_blocks(q, update, scales, units, 0, found);
     for (int64_t start = 0; start < q->dim; start += TILE) {
         int64_t stop = start + TILE < q->dim ? start + TILE : q->dim;
         spread_blocks(q, &at, start, stop, scales, units, tile_scales, tile_units);
@@ -220,6 +221,26 @@ static float add_coded(const struct coding *coding, const struct quantizer *q, c
     struct counted found = {.dead = 0};
     add_blocks(q, update, key, scales, units, total, &found);
     return payload_bits(coding, &found, q->dim, q->blocks);
+}
+
+/* The symbols and norms themselves: codec/quantizer.py, block_symbols. `update` and `symbols` have a vector of room. */
+static void write_symbols(const struct quantizer *q, const float *update, const uint32_t key[2], float *scales,
+                          float *norms, int32_t *symbols) {
+    float tile_scales[TILE + LANES], tile_norms[TILE + LANES];
+    struct spreading at = {0, q->dim / q->blocks + (q->dim % q->blocks > 0)};
+    vec levels = spread((float)q->levels);
+    uvec index;
+    for (uint32_t lane = 0; lane < LANES; lane++) index[lane] = lane;
+    measure_blocks(q, update, scales, norms, 1, NULL);
+    for (int64_t start = 0; start < q->dim; start += TILE) {
+        int64_t stop = start + TILE < q->dim ? start + TILE : q->dim;
+        spread_blocks(q, &at, start, stop, scales, norms, tile_scales, tile_norms);
+        for (int64_t i = start; i < stop; i += LANES, index += LANES) {
+            struct rounded r = round_vector(update + i, index, key, levels, load(tile_scales + (i - start)));
+            ivec size = __builtin_convertvector(r.size, ivec), sign = r.sign >> 31;
+            store_codes(symbols + i, (size ^ sign) - sign);
+        }
+    }
 }
 
 #endif

@@ -189,7 +189,17 @@ API void quantize_add(int32_t form, const float *update, int64_t dim, int32_t le
         add_quantized(&quantizer, update, key, scratch[0], scratch[1], total);
 }
 
-#include "coding.h"
+/* The quantiser of `rows` updates of one shape, each with room at its end, as symbols and norms; scratch is a number for
+ * each block. */
+API void quantize_rows(const float *updates, int64_t rows, int64_t stride, int64_t dim, int32_t levels, int64_t blocks,
+                       const uint32_t *keys, float *scratch, int32_t *symbols, float *norms) {
+    struct quantizer quantizer = {dim, blocks, levels};
+    for (int64_t row = 0; row < rows; row++)
+        write_symbols(&quantizer, updates + row * stride, keys + 2 * row, scratch, norms + row * blocks,
+                      symbols + row * stride);
+}
+
+#include "message.h"
 #include "packed.h"
 #include "rows.h"
 #include "samples.h"
