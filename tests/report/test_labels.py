@@ -51,6 +51,17 @@ def test_labels_far_apart_stay_at_the_height_of_their_lines() -> None:
     assert [label.get_position()[1] for label in written] == [0.0, 0.0]
 
 
+def test_a_label_stands_clear_of_a_line_that_goes_on() -> None:
+    _, (axes,) = new_figure()
+    axes.plot([0.0, 1.0], [0.0, 1.0])
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1)
+    (label,) = label_ends(axes, [End("short", 0.45, 0.5, "#000000")])
+    box = Text.get_window_extent(label)
+    corners = axes.transData.inverted().transform([(box.x0, box.y1), (box.x1, box.y0)])
+    assert (corners[:, 1] < corners[:, 0]).all() or (corners[:, 1] > corners[:, 0]).all()
+
+
 def test_a_line_without_an_end_gets_no_label() -> None:
     _, (axes,) = new_figure()
     assert label_ends(axes, [End("diverged", float("nan"), float("nan"), "#000000")]) == []

@@ -14,12 +14,14 @@ from ofediq.report.figures.style import TICK_SIZE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
     from matplotlib.text import Annotation
 
 Floats = npt.NDArray[np.float64]
 _DISTANCE = 7.0  # points between the end of a line and its label
 _STROKE = 6.0  # points more where a stroke has to lead there
 _LINE_HEIGHT = 1.28
+_DETOURS = (0, -1, 1, -2, 2, -3, 3, -4, 4)  # lines of text that a label moves to stand clear of another line
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ def label_ends(axes: Axes, ends: Sequence[End], size: float = TICK_SIZE) -> list
     """Write each text at the end of its line, in its colour; call it when the limits of the axes are final.
 
     Labels whose columns overlap are spread vertically, in the order of their lines; one that had to move far is
-    joined to its line by a thin stroke.
+    joined to its line by a thin stroke. One that stands alone goes where no line runs through it, if that is near.
     """
     written = [_write(axes, end, size) for end in ends if np.isfinite(end.x) and np.isfinite(end.y)]
     pixels_per_point = axes.figure.dpi / 72
@@ -46,7 +48,8 @@ def label_ends(axes: Axes, ends: Sequence[End], size: float = TICK_SIZE) -> list
     widths = np.array([label.get_window_extent().width for label in written])
     bottom, top = axes.get_window_extent().intervaly
     for column in _columns(anchors[:, 0], anchors[:, 0] + widths):
-        heights = spread(anchors[column, 1], gap, bottom + gap / 2, top)
+        wanted = anchors[column, 1] + [_detour(axes, anchors, index, widths[index], gap) for index in column]
+        heights = spread(wanted, gap, bottom + gap / 2, top)
         shifts = (heights - anchors[column, 1]) / pixels_per_point
         moved = np.abs(shifts) > size / 3
         for index, shift, strayed in zip(column, shifts, moved, strict=True):
@@ -55,6 +58,35 @@ def label_ends(axes: Axes, ends: Sequence[End], size: float = TICK_SIZE) -> list
             if stroke is not None:
                 stroke.set_visible(bool(strayed))
     return written
+
+
+def _detour(axes: Axes, ends: Floats, index: int, width: float, gap: float) -> float:
+    """How far to move a label up or down, in pixels, so that no line runs through it; 0 if nothing near helps."""
+    (x, y), others = ends[index], np.delete(ends[:, 1], index)
+    if len(others) and np.abs(others - y).min() < 2 * gap:
+        return 0.0  # neighbours: they are spread
+    reach = (_DISTANCE + _STROKE) * axes.figure.dpi / 72
+    paths = [_heights_between(line, x + reach / 2, x + reach + width) for line in axes.get_lines()]
+    drawn = np.concatenate([np.empty(0), *paths])
+    bottom, top = axes.get_window_extent().intervaly
+    for lines in _DETOURS:
+        middle = y + lines * gap
+        taken = np.abs(drawn - middle).min(initial=np.inf) < gap / 2
+        near = np.abs(others - middle).min(initial=np.inf) < 1.5 * gap
+        if not taken and not near and bottom < middle - gap / 2 and middle + gap / 2 < top:
+            return lines * gap
+    return 0.0
+
+
+def _heights_between(line: Line2D, left: float, right: float) -> Floats:
+    """The heights of a line at close places between two verticals, all in pixels."""
+    pixels = line.get_transform().transform(np.asarray(line.get_xydata(), np.float64))
+    pixels = pixels[np.isfinite(pixels).all(axis=1)]
+    if len(pixels) == 0:
+        return np.empty(0)
+    places = np.linspace(left, right, 50)
+    places = places[(places >= pixels[0, 0]) & (places <= pixels[-1, 0])]
+    return np.interp(places, pixels[:, 0], pixels[:, 1])
 
 
 def spread(positions: npt.ArrayLike, gap: float, low: float, high: float) -> Floats:
