@@ -205,16 +205,32 @@ static double log_ratio(double one, double other) {
   return ratio < -OFEDIQ_LARGEST ? -OFEDIQ_LARGEST : ratio > OFEDIQ_LARGEST ? OFEDIQ_LARGEST : ratio;
 }
 
+/* How much the readings look like those of rows in no order, 0 to 1. */
+static double unordered(const ofediq_features *known) {
+  double total = 0, count = 0;
+  for (uint32_t i = 0; i < OFEDIQ_NUMBERS; i++) {
+    const ofediq_reading *one = &known->readings[i];
+    const ofediq_moments *all = &one->moments;
+    if (!(sqrt(all->spread) > 1e-9 * fabs(all->mean)) || one->changes < 2) continue;
+    total = total + least(one->change * (all->number - 1) / (2 * all->number * all->spread), 1);
+    count++;
+  }
+  double loose = (total / (count > 1 ? count : 1) - OFEDIQ_LASTING) / (OFEDIQ_LOOSE - OFEDIQ_LASTING);
+  return loose < 0 ? 0 : least(loose, 1);
+}
+
 static void weigh_numbers(const ofediq_features *known, double *weights) {
+  static const double more[OFEDIQ_FORECASTS] = OFEDIQ_UNORDERED;
   static const double prior[2][OFEDIQ_FORECASTS] = {OFEDIQ_PRIOR, OFEDIQ_FAR_PRIOR};
   static const double margins[OFEDIQ_FORECASTS] = OFEDIQ_MARGINS;
   const double *misses = known->trials[known->far].misses, *rivals = known->trials[known->far].rivals;
   const double *tried = known->trials[known->far].tried, tails = known->trials[known->far].tails;
   double best = -HUGE_VAL, level = misses[0], heavy = 1, usual = known->far ? known->trials[0].misses[0] : 0;
+  double loose = unordered(known);
   if (tails > 0) heavy = least(3 * level * level / tails, 1);
   for (int i = 0; i < OFEDIQ_FORECASTS; i++) {
     double better = log_ratio(rivals[i] * tried[i] + usual, misses[i] * tried[i] + usual) - margins[i];
-    weights[i] = prior[known->far][i] + least(heavy * tried[i], OFEDIQ_MOST_TRIALS) / 2 * better;
+    weights[i] = prior[known->far][i] + loose * more[i] + least(heavy * tried[i], OFEDIQ_MOST_TRIALS) / 2 * better;
     if (known->naive[i] == known->naive[i] && weights[i] > best) best = weights[i];
   }
   for (int i = 0; i < OFEDIQ_FORECASTS; i++) {

@@ -166,6 +166,30 @@ def test_auto_follows_the_best_naive_forecast() -> None:
         assert errors["auto"] <= 1.02 * min(errors["last"], errors["mean"], errors["season"])
 
 
+def _early_skill(walks: bool, lasting: bool) -> float:
+    """Of the naive forecast in rows 2 to 11 of 400 clients, against the better one of last value and mean."""
+    rng, clients = np.random.default_rng(8), 400
+    steps, drawn = rng.normal(size=(11, clients)), rng.normal(size=(11, clients, 4))
+    series, readings = (np.cumsum(steps, 0) if walks else steps), (np.cumsum(drawn, 0) if lasting else drawn)
+    pipeline = Pipeline(Readings(("a", "b", "c", "d")), NumberTarget())
+    memory, missed, naive = pipeline.memory(clients), 0.0, 0.0
+    for row, target in enumerate(series):
+        found, memory = pipeline.observe(memory, readings[row])
+        memory = pipeline.learn(memory, target)
+        if row:
+            missed += float(((found[:, -2] - target) ** 2).sum())
+            best = series[row - 1] if walks else series[:row].mean(axis=0)
+            naive += float(((best - target) ** 2).sum())
+    return 1 - missed / naive
+
+
+def test_readings_tell_whether_the_last_value_is_to_be_trusted() -> None:
+    """Walks hardly pay for the mean; rows in no order find it sooner where their readings are in none too."""
+    assert _early_skill(walks=True, lasting=True) > -0.01
+    assert _early_skill(walks=True, lasting=False) > -0.02
+    assert _early_skill(walks=False, lasting=False) > _early_skill(walks=False, lasting=True) + 0.05
+
+
 @pytest.mark.parametrize("ahead", [1, 3])
 @pytest.mark.parametrize("stays", [False, True])
 def test_after_a_target_far_away_the_client_knows_whether_such_targets_stay(stays: bool, ahead: int) -> None:

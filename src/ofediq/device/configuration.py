@@ -23,6 +23,7 @@ from ofediq.methods.participation import Bernoulli, FixedSize, NormProportional
 from ofediq.methods.ridge import DRIFTS, ridge_weight
 from ofediq.models import Anchored
 from ofediq.streams.features import labels, numbers
+from ofediq.streams.features.readings import LASTING, LOOSE
 
 _HEAD = 2 + REPORT_BYTES + FRAME_BYTES  # low bits of the step, report, frame
 _MOST_GROUPED = 1024  # symbols of a product alphabet, see `codec.stack`
@@ -133,7 +134,8 @@ def _features(spec: ModelSpec, columns: int) -> Settings:
         return made | {"PRIOR_HITS": labels._PRIOR_HITS, "PRIOR_TRIALS": labels._PRIOR_TRIALS}
     made["DEPTH"] = target.depth
     made["PRIOR"], made["FAR_PRIOR"] = (_listed(prior) for prior in numbers._LOG_PRIOR)
-    made["MARGINS"] = _listed(numbers._MARGINS)
+    made["UNORDERED"], made["MARGINS"] = _listed(numbers._UNORDERED), _listed(numbers._MARGINS)
+    made["LASTING"], made["LOOSE"] = LASTING, LOOSE
     made["FAR"], made["FAR_NEEDED"] = numbers._FAR, numbers._FAR_NEEDED
     made["FADES"], made["LARGEST"] = _listed(numbers.FADES), numbers._LARGEST
     return made | {"CHANGES_NEEDED": numbers._CHANGES_NEEDED}

@@ -127,8 +127,9 @@ class Mixture(Beside):
 
         own <- own - eta g / sqrt(sum of g^2)   in each coordinate, g the gradient at own.
 
-    The prior is .2 for the common model, .05 for each own model and the rest for the naive forecast
-    (`docs/own-data.md` has the measurements).
+    The prior is .2 for the common model and .05 for each own model, or .01 where that is a ridge regression of a
+    number, which follows chance in its first rows; the rest is for the naive forecast (`docs/own-data.md` has the
+    measurements).
 
     Attributes:
         own: eta of the own model; 0 for none.
@@ -149,7 +150,8 @@ class Mixture(Beside):
     @property
     def prior(self) -> tuple[float, ...]:
         """Of the common model, the naive forecast, and each own model."""
-        own = (0.05,) * ((len(DRIFTS) if self.outputs else 1) if self.own else 0)
+        each = 0.01 if self.outputs == 1 else 0.05
+        own = (each,) * ((len(DRIFTS) if self.outputs else 1) if self.own else 0)
         return (0.2, 0.8 - sum(own), *own)
 
     def first(self, params: Array) -> dict[str, Array]:

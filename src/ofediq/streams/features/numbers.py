@@ -12,7 +12,11 @@ from ofediq.streams.features.running import Numbers, RunningMoments, average, no
 FADES = (0.5, 0.2, 0.05)
 FORECASTS = ("last", *(f"fading {rate}" for rate in FADES), "mean", "steady", "season")
 # In usual times, and after a target that was far from the one before: there it may have been a spike.
-_LOG_PRIOR = np.log(((0.87, 0.01, 0.01, 0.01, 0.06, 0.02, 0.02), (0.78, 0.01, 0.01, 0.01, 0.08, 0.1, 0.01)))
+_LOG_PRIOR = np.log(
+    ((0.92, 0.005, 0.005, 0.005, 0.03, 0.015, 0.02), (0.88, 0.005, 0.005, 0.005, 0.03, 0.07, 0.005))
+)
+# Where the readings come in no order (`Readings.unordered`), the targets may too: the mean counts so much more.
+_UNORDERED = np.log([1.0, 1.0, 1.0, 1.0, 4.0, 1.0, 1.0])
 # By so much the logarithm of an error must be lower than that of the last target before it counts as better: what is
 # learnt is learnt best from a steady start, and what the learner finds by itself need not be in it.
 _MARGINS = np.array([0.0, 0.3, 0.3, 0.3, 0.05, 0.05, 0.05])
@@ -58,9 +62,10 @@ class NumberTarget:
 
     where e_i is the mean squared error of forecast i on this client so far, l_i that of the last target over the same
     trials, and n_i <= 200 their number, times 3 l^2 / (mean fourth power) if that is less than 1, because of errors
-    with heavy tails few count: Bayes' rule for errors of unknown size, with a prior of .87 for the last target, and a
-    margin m = .3 for fading means, .05 for the others. s is the root mean squared error of b itself. Until three
-    errors are known s is 0: the client predicts b and learns nothing.
+    with heavy tails few count: Bayes' rule for errors of unknown size. The prior is .92 for the last target and .03
+    for the mean, four times that where the readings are those of rows in no order; the margin m is .3 for fading
+    means, .05 for the others. s is the root mean squared error of b itself. Until three errors are known s is 0: the
+    client predicts b and learns nothing.
 
     A target is far if it is 20 usual distances from the last one that was not, unless that one was far too. The rows
     after far targets have errors of their own, and one more of the usual size: whether such targets are spikes, or
@@ -140,8 +145,10 @@ class NumberTarget:
             parts.append(scaled(changes[:, self._ago], 0.0, usual, limit)[:, None])
         return np.concatenate(parts, axis=1), np.stack([forecast, unit], axis=1)
 
-    def learn(self, past: NumberPast, targets: Numbers, horizon: float, robust: bool) -> NumberPast:
-        """What is remembered after `targets` [clients]."""
+    def learn(
+        self, past: NumberPast, targets: Numbers, horizon: float, robust: bool, unordered: Numbers
+    ) -> NumberPast:
+        """What is remembered after `targets` [clients]; `unordered` [clients] is how much their rows look so."""
         errors = (past.naive[:, -1] - targets[:, None]) ** 2  # of forecasts made `ahead` rows ago
         miss = (past.forecast[:, -1] - targets) ** 2
         starts = past.starts + ~np.isnan(miss)
@@ -173,7 +180,7 @@ class NumberTarget:
             past.unit,
         )
         naive = self._naive(after)
-        forecast, unit = self._forecast(after, naive)
+        forecast, unit = self._forecast(after, naive, unordered)
         return after._replace(
             naive=np.concatenate([naive[:, None], past.naive[:, :-1]], axis=1),
             forecast=np.concatenate([forecast[:, None], past.forecast[:, :-1]], axis=1),
@@ -187,10 +194,10 @@ class NumberTarget:
         found = [last, *past.fading.T, mean, past.kept, ago]
         return np.where(past.number[:, None] > 0, np.stack(found, axis=1), np.nan)
 
-    def _forecast(self, past: NumberPast, naive: Numbers) -> tuple[Numbers, Numbers]:
+    def _forecast(self, past: NumberPast, naive: Numbers, unordered: Numbers) -> tuple[Numbers, Numbers]:
         if self.baseline == "none":
             return np.zeros(len(past.number)), np.ones(len(past.number))
-        weights = self._weights(past, naive)
+        weights = self._weights(past, naive, unordered)
         parts = weights * np.where(weights > 0, naive, 0.0)
         # Added up one after another: the same bits for one client and for many.
         total, chosen = np.cumsum(weights, axis=1)[:, -1], np.cumsum(parts, axis=1)[:, -1]
@@ -198,7 +205,7 @@ class NumberTarget:
         unit = np.where(past.starts >= _CHANGES_NEEDED, np.sqrt(past.miss), 0.0)
         return forecast, unit
 
-    def _weights(self, past: NumberPast, naive: Numbers) -> Numbers:
+    def _weights(self, past: NumberPast, naive: Numbers, unordered: Numbers) -> Numbers:
         known = ~np.isnan(naive)
         if self.baseline != "auto":
             wanted = np.arange(len(FORECASTS)) == FORECASTS.index(self.baseline)
@@ -211,7 +218,8 @@ class NumberTarget:
         better = _log_ratio(rivals * tried + usual, misses * tried + usual) - _MARGINS
         level, tails = misses[:, :1], past.tails[every, now][:, None]
         heavy = np.minimum(np.where(tails > 0, 3 * level * level / np.where(tails > 0, tails, 1.0), 1.0), 1.0)
-        evidence = _LOG_PRIOR[now] + np.minimum(heavy * tried, _TRIALS) / 2 * better
+        prior = _LOG_PRIOR[now] + unordered[:, None] * _UNORDERED
+        evidence = prior + np.minimum(heavy * tried, _TRIALS) / 2 * better
         best = np.where(known, evidence, -np.inf).max(axis=1, keepdims=True)
         return np.asarray(np.exp(np.clip(evidence - best, -600.0, 0.0)) * known)
 

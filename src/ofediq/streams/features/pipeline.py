@@ -141,7 +141,8 @@ class Pipeline:
         """The memory after the targets [clients] of the samples that were observed last."""
         robust = self.scaling == "robust"
         values = np.asarray(targets, np.float64)
-        after = self.target.learn(cast(Any, memory.target), values, self.horizon, robust)
+        unordered = self.readings.unordered(memory.readings)
+        after = self.target.learn(cast(Any, memory.target), values, self.horizon, robust, unordered)
         return memory._replace(target=after)
 
     def to_dict(self) -> dict[str, Any]:

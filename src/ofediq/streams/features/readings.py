@@ -11,8 +11,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ofediq.errors import DataError
-from ofediq.streams.features.running import Numbers, RunningMoments, average, no_moments, scaled, update
+from ofediq.streams.features.running import (
+    ROUNDING,
+    Numbers,
+    RunningMoments,
+    average,
+    no_moments,
+    scaled,
+    update,
+)
 
+LASTING, LOOSE = (
+    0.6,
+    0.9,
+)  # half a squared change over the variance: of neighbours that are alike, and that are not
 _TRUTH = {"true": 1.0, "false": 0.0}
 
 
@@ -110,6 +122,31 @@ class Readings:
         if gaps:
             parts.append(np.isnan(values[:, gaps]).astype(np.float64))
         return np.concatenate(parts, axis=1), after
+
+    def unordered(self, seen: Seen) -> Numbers:
+        """How much each client's rows look like rows in no order, [clients]: 0 for a time series, up to 1.
+
+        In no order, half the mean squared change of a reading is its variance: their ratio is 1. Where neighbours are
+        alike it is less, 3 / (n + 1) after n rows of a random walk. The mean ratio of all numbers, each cut to 1,
+        counts from .6 on and in full from .9: one reading in two that lasts makes it a time series.
+
+        >>> readings = Readings(("heat", "number"))
+        >>> memory = readings.memory(2)
+        >>> for row in range(8):  # of the first client both numbers jump, of the second one they grow
+        ...     values = np.array([[row * 5 % 8, row * 3 % 8], [row, 10.0 + row]])
+        ...     _, memory = readings.observe(memory, values, horizon=1000, limit=5.0, robust=False)
+        >>> readings.unordered(memory).tolist()
+        [1.0, 0.0]
+        """
+        moments, numbers = seen.moments, self._places[0]
+        usable = (moments.deviation > ROUNDING * np.abs(moments.mean)) & (seen.changes > 1)
+        twice = 2 * moments.number * moments.spread
+        ratio = np.minimum(seen.change * (moments.number - 1) / np.where(usable, twice, 1.0), 1.0)
+        # Added up one after another: the same bits for one client and for many.
+        total = np.cumsum(np.where(usable, ratio, 0.0)[:, numbers], axis=1)[:, -1:].sum(axis=1)
+        count = usable[:, numbers].sum(axis=1)
+        loose = (total / np.maximum(count, 1) - LASTING) / (LOOSE - LASTING)
+        return np.asarray(np.clip(loose, 0.0, 1.0))
 
     @cached_property
     def _places(self) -> tuple[list[int], list[int], list[int]]:

@@ -64,7 +64,7 @@ def update(
 
 
 _ENOUGH = 10
-_ROUNDING = 1e-9  # a width below this share of the centre is rounding noise of a constant
+ROUNDING = 1e-9  # a width below this share of the centre is rounding noise of a constant
 
 
 def average(mean: Numbers, values: Numbers, count: Numbers, horizon: float) -> Numbers:
@@ -79,6 +79,6 @@ def scaled(values: Numbers, centre: Numbers | float, width: Numbers, limit: floa
     >>> scaled(np.array([3.0, 99.0, np.nan, 5.0]), 1.0, np.array([2.0, 1.0, 1.0, 0.0]), limit=5.0).tolist()
     [1.0, 5.0, 0.0, 0.0]
     """
-    usable = (width > _ROUNDING * np.abs(centre)) & ~np.isnan(values)
+    usable = (width > ROUNDING * np.abs(centre)) & ~np.isnan(values)
     ratio = np.where(usable, values - centre, 0.0) / np.where(usable, width, 1.0)
     return np.minimum(np.maximum(ratio, -limit), limit)
