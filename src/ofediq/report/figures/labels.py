@@ -86,7 +86,8 @@ def _heights_between(line: Line2D, left: float, right: float) -> Floats:
         return np.empty(0)
     places = np.linspace(left, right, 50)
     places = places[(places >= pixels[0, 0]) & (places <= pixels[-1, 0])]
-    return np.interp(places, pixels[:, 0], pixels[:, 1])
+    heights: Floats = np.interp(places, pixels[:, 0], pixels[:, 1])
+    return heights
 
 
 def spread(positions: npt.ArrayLike, gap: float, low: float, high: float) -> Floats:
