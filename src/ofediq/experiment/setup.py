@@ -86,59 +86,67 @@ class Experiment:
             )
         else:
             model, assumed = auto.model_for(config, stream, prepared.pipeline), prepared.assumed
-        if config.bytes_per_hour is not None:
-            share = config.bytes_per_hour * config.step_seconds / 3600 / fedogd_bytes(model.dim)
-            config = replace(config, bytes_per_hour=None, budget=min(1.0, share), budget_of="total")
-            assumed = (*assumed, f"{config.budget:.3g} of all bytes of FedOGD, as the bytes per hour allow")
-        if config.budget is None:
-            config = replace(config, budget=usual_budget(model.dim))
-            assumed = (
-                *assumed,
-                f"{config.budget:.0%} of FedOGD's bits with {model.dim:,} parameters (--budget)",
-            )
-        budget = cast(float, config.budget)
-        planner = cast(Any, config.planner)  # checked by the configuration
-        methods = {
-            key: at_budget(
-                key,
-                budget,
-                model.dim,
-                stream.clients,
-                step_size=config.step_size,
-                preset="paper" if config.automatic else str(config.preset),
-                planner=planner,
-                steps=stream.steps,
-                epsilon=config.epsilon,
-                delta=config.delta,
-                budget_of=config.budget_of,
-                features=math.prod(stream.x.shape[1:]),
-            )
-            for key in config.methods
-        }
-        if config.server is not None:
-            rule = server_rule(config.server, config.step_size)
-            methods = {key: with_server(one, rule) for key, one in methods.items()}
-        elif config.automatic:
-            methods = {
-                key: untuned(one, deep=model.deep, clients=stream.clients) for key, one in methods.items()
-            }
-            if prepared is not None and prepared.pipeline is not None and config.personal is not False:
-                methods = {
-                    key: mixed(one, model.dim, stream.clients, model.linear_outputs)
-                    for key, one in methods.items()
-                }
-        if config.epsilon is not None and not any(map(promise_of, methods.values())):
-            raise InputError(
-                "`epsilon` must go with a method that promises it, such as private: `ofediq methods` lists them, "
-                f"got {', '.join(config.methods)}"
-            )
+        config, allowed = _allowance(config, model.dim)
+        pipeline = None if prepared is None else prepared.pipeline
+        methods = _methods(config, model, stream, raw=pipeline is not None)
         methods = _told_apart({key: _in_company(one, config) for key, one in methods.items()})
+        assumed = (*assumed, *allowed)
         notes = [f"Assumed: {'; '.join(assumed)}."] if assumed else []
+        budget = cast(float, config.budget)
         notes += [note for one in methods.values() for note in _concerns(one, budget, model, stream)]
-        spec = _spec(config, stream, None if prepared is None else prepared.pipeline)
+        spec = _spec(config, stream, pipeline)
         initial = None if config.start_from is None else start_from(config.start_from, model, spec)
         readings = stream if prepared is None else prepared.readings
         return cls(config, deal, model, methods, tuple(notes), origin, spec, initial, readings)
+
+
+def _allowance(config: Config, dim: int) -> tuple[Config, tuple[str, ...]]:
+    """The configuration with a budget, and how it came to it where nobody said."""
+    if config.bytes_per_hour is not None:
+        share = config.bytes_per_hour * config.step_seconds / 3600 / fedogd_bytes(dim)
+        config = replace(config, bytes_per_hour=None, budget=min(1.0, share), budget_of="total")
+        return config, (f"{config.budget:.3g} of all bytes of FedOGD, as the bytes per hour allow",)
+    if config.budget is None:
+        config = replace(config, budget=usual_budget(dim))
+        return config, (f"{config.budget:.0%} of FedOGD's bits with {dim:,} parameters (--budget)",)
+    return config, ()
+
+
+def _methods(config: Config, model: Model, stream: Stream, raw: bool) -> dict[str, Method]:
+    """The methods by their keys, at the budget; `raw` readings are learnt by a common and an own model."""
+    methods = {
+        key: at_budget(
+            key,
+            cast(float, config.budget),
+            model.dim,
+            stream.clients,
+            step_size=config.step_size,
+            preset="paper" if config.automatic else str(config.preset),
+            planner=cast(Any, config.planner),  # checked by the configuration
+            steps=stream.steps,
+            epsilon=config.epsilon,
+            delta=config.delta,
+            budget_of=config.budget_of,
+            features=math.prod(stream.x.shape[1:]),
+        )
+        for key in config.methods
+    }
+    if config.server is not None:
+        rule = server_rule(config.server, config.step_size)
+        methods = {key: with_server(one, rule) for key, one in methods.items()}
+    elif config.automatic:
+        methods = {key: untuned(one, deep=model.deep, clients=stream.clients) for key, one in methods.items()}
+        if raw and config.personal is not False:
+            methods = {
+                key: mixed(one, model.dim, stream.clients, model.linear_outputs)
+                for key, one in methods.items()
+            }
+    if config.epsilon is not None and not any(map(promise_of, methods.values())):
+        raise InputError(
+            "`epsilon` must go with a method that promises it, such as private: `ofediq methods` lists them, "
+            f"got {', '.join(config.methods)}"
+        )
+    return methods
 
 
 def _spec(config: Config, stream: Stream, pipeline: Pipeline | None) -> ModelSpec:
