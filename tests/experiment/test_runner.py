@@ -131,6 +131,37 @@ def test_a_diverged_method_is_noted_and_has_no_regret(tmp_path: Path) -> None:
     assert not outcome.comparison.regrets
 
 
+class Clock(Listener):
+    """Writes down what is said, and after how many steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done, self.said = 0, list[tuple[int, str]]()
+
+    def advanced(self, done: int) -> None:
+        self.done = done
+
+    def note(self, sentence: str) -> None:
+        self.said.append((self.done, sentence))
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_method_that_diverges_says_so_while_it_runs(tmp_path: Path, jobs: int) -> None:
+    clock = Clock()
+    in_folder(
+        tmp_path, clock, changed(methods=["fedogd", "local"], step_size=2.0, steps=640, seeds=1), jobs=jobs
+    )
+    cries = {said.lower().partition(" diverges: at step ")[0]: done for done, said in clock.said}
+    assert {"fedogd with seed 0", "local with seed 0"} <= set(cries)
+    assert jobs > 1 or cries["fedogd with seed 0"] <= 320  # others count the steps of both
+
+
+def test_a_slow_start_is_no_divergence(tmp_path: Path) -> None:
+    clock = Clock()
+    in_folder(tmp_path, clock, changed(methods=["fedogd"], step_size=1e-4))
+    assert not any("diverges" in said for _, said in clock.said)
+
+
 @pytest.mark.parametrize(("regret", "measured"), [(None, True), (True, True), (False, False)])
 def test_regret_is_measured_for_convex_models_unless_told_otherwise(
     tmp_path: Path, regret: bool | None, measured: bool

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from ofediq.errors import InputError, OFedIQError, require_integer
+from ofediq.experiment.alarm import Alarm, diverging
 from ofediq.machine import cores
 from ofediq.simulation.interrupt import deferred_interrupt
 from ofediq.storage import save_bytes
@@ -47,6 +48,9 @@ class Work(Protocol):
     @property
     def archive(self) -> Path:
         """Where the content goes."""
+
+    def diverging(self, step: int) -> str:
+        """What is said if it diverges."""
 
 
 Compute = Callable[[_Work, str | None, int], bytes | None]
@@ -75,6 +79,10 @@ class Errand:
     checkpoint: Path | None
     checkpoint_every: int | None = None
 
+    def diverging(self, step: int) -> str:
+        """What is said if it diverges."""
+        return diverging(self.key, self.seed, step)
+
 
 def processes_for(work: float, errands: int, jobs: int | None = None) -> int:
     """How many processes to use for `errands` runs of `work` client-steps times parameters in all; 1 for this one.
@@ -98,9 +106,10 @@ def run_errands(
     """Run all errands in so many processes; raises `KeyboardInterrupt` if that was asked for, all states saved."""
     with tempfile.TemporaryDirectory() as folder:
         board = Path(folder) / "board"
-        shown = np.memmap(
-            board, np.int64, "w+", shape=len(errands) + 1
-        )  # steps done of each, and the wish to stop
+        size = len(errands)
+        # Steps done of each, those after which it was seen to diverge, and the wish to stop.
+        shown = np.memmap(board, np.int64, "w+", shape=2 * size + 1)
+        said = np.zeros(size, np.int64)
         with _pool(processes) as pool, deferred_interrupt(listener.stopping) as check:
             futures = {
                 pool.submit(work, errand, str(board), place): errand for place, errand in enumerate(errands)
@@ -110,7 +119,10 @@ def run_errands(
             )
             stopped = False
             for _ in _kept(futures):
-                listener.advanced(int(shown[:-1].sum()))
+                listener.advanced(int(shown[:size].sum()))
+                for place in np.flatnonzero(shown[size:-1] > said):
+                    said[place] = shown[size + place]
+                    listener.note(errands[int(place)].diverging(int(said[place])))
                 try:
                     check()
                 except KeyboardInterrupt:
@@ -155,6 +167,7 @@ def compute(errand: Errand, board: str | None = None, place: int = 0) -> bytes |
             experiment.model,
             errand.seed,
             progress=lambda done, _: show(done),
+            watch=Alarm(stream, marked_on(board, place)),
             checkpoint=errand.checkpoint,
             checkpoint_every=errand.checkpoint_every,
             resume=errand.checkpoint is not None,
@@ -181,6 +194,17 @@ def shown_on(board: str | None, place: int) -> Callable[[int], None]:
                 raise KeyboardInterrupt
 
     return show
+
+
+def marked_on(board: str | None, place: int) -> Callable[[int], None]:
+    """Marks at `place` of a board after how many steps a run was seen to diverge."""
+    shown = None if board is None else np.memmap(board, np.int64, "r+")
+
+    def mark(done: int) -> None:
+        if shown is not None:
+            shown[len(shown) // 2 + place] = done
+
+    return mark
 
 
 def _kept(futures: Mapping[Future[bytes | None], Work]) -> Iterator[int]:

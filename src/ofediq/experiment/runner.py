@@ -12,6 +12,7 @@ import numpy.typing as npt
 from jax.sharding import Mesh
 
 from ofediq.errors import CheckpointError
+from ofediq.experiment.alarm import Alarm, diverging
 from ofediq.experiment.archive import load_result, save_result
 from ofediq.experiment.folder import Folder
 from ofediq.experiment.parallel import Errand, compute, processes_for, run_errands
@@ -286,12 +287,16 @@ class _Work:
                 if anyone(asked):  # whoever stops alone leaves the others waiting
                     raise KeyboardInterrupt
 
+            def say(step: int) -> None:
+                self.listener.note(diverging(method.name, seed, step))
+
             return simulate(
                 method,
                 stream,
                 self.experiment.model,
                 seed,
                 progress=progress,
+                watch=Alarm(stream, say, {name: curves[-1] for name, curves in self.naive.items()}),
                 checkpoint=None if jax.process_count() > 1 else self.folder.checkpoint(key, seed),
                 checkpoint_every=self.checkpoint_every,
                 resume=self.resume,

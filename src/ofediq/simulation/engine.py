@@ -44,6 +44,7 @@ from ofediq.simulation.window import Feed, SamplePool, Setting
 from ofediq.streams import Stream
 
 Progress = Callable[[int, int], None]
+Watch = Callable[[npt.NDArray[np.float64], npt.NDArray[np.float64]], None]
 """Called with (steps done, steps in all) after every block."""
 
 _BLOCK_WORK = 5e8  # clients x parameters x steps per block: a block takes a second or so on a laptop
@@ -70,6 +71,7 @@ def simulate(
     checkpoint_every: int | None = None,
     resume: bool = False,
     mesh: Mesh | None = None,
+    watch: Watch | None = None,
 ) -> Result:
     """Run `method` on `stream` with `model`, predict-then-learn at every step.
 
@@ -84,6 +86,8 @@ def simulate(
         checkpoint_every: save about every so many steps; by default only when interrupted.
         resume: continue from `checkpoint` if it exists; the result is bit-identical to an uninterrupted run.
         mesh: devices to split the clients over, from `client_mesh`.
+        watch: called with the losses and errors of the steps just done, sums over the clients; a resumed run begins
+            with those before.
 
     >>> from ofediq import methods, models, streams
     >>> stream = streams.partition(streams.load("digits"), clients=10, steps=100)
@@ -97,13 +101,16 @@ def simulate(
     identity = run.identity()
     if resume and path is not None and path.exists():
         run.restore(*saved.load(path, identity, run.carry))
-    last_saved = run.done
+    last_saved, shown = run.done, 0
     try:
         with deferred_interrupt(lambda: None) as check:  # a block is never left half done
             while run.done < stream.steps:
                 run.advance()
                 if progress is not None:
                     progress(run.done, stream.steps)
+                if watch is not None:
+                    watch(*run.curves(shown))
+                    shown = run.done
                 due = checkpoint_every is not None and run.done - last_saved >= checkpoint_every
                 if path is not None and due:
                     saved.save(path, identity, run.carry, run.records(), run.done)
@@ -188,6 +195,15 @@ class _Run:
     def records(self) -> Records:
         """Everything recorded so far."""
         return Records(*(np.concatenate([*map(np.ravel, field)]) for field in zip(*self.blocks, strict=True)))  # type: ignore[arg-type]  # NumPy for JAX
+
+    def curves(self, begin: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Losses and errors of the steps after `begin`, which is 0 or where a block began."""
+        blocks = self.blocks[-1:] if begin else self.blocks
+        losses, errors = (
+            np.concatenate([np.ravel(getattr(block, name)) for block in blocks]) for name in ("loss", "error")
+        )
+        length = self.done - begin
+        return losses[:length].astype(np.float64), errors[:length].astype(np.float64)
 
     def restore(self, carry: Any, records: Records, done: int) -> None:
         """Continue from a checkpoint."""
