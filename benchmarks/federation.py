@@ -176,7 +176,7 @@ async def follow(job: dict[str, Any], where: Broker) -> None:
     one = server("ofediq", "softmax", job["clients"])
     voices = Voices(one.method, one.task.seed, one.task.dim, job["clients"])
     own = range(int(job["names"][0][1:]), job["clients"], WORKERS)
-    await crowd(where.host, where.port, "f", own, voices)
+    await crowd(where, "f", own, voices)
     print(json.dumps({"received": 0, "sent": 0}))
 
 

@@ -28,6 +28,7 @@ from ofediq.federation import ModelSpec, Rules, Server, coordinate
 from ofediq.federation.protocol.coordinator import Coordinator
 from ofediq.federation.protocol.messages import UpdateMessage, write_body, write_json
 from ofediq.federation.protocol.reports import Report
+from ofediq.machine import keep_freed_memory
 from ofediq.methods import at_budget
 from ofediq.randomness import Address
 
@@ -51,8 +52,9 @@ def server(method: str, model: str, clients: int, rounds: int | None = None) -> 
     return coordinate("f", chosen, spec, rules)
 
 
-def alone(method: str, model: str, clients: int, rounds: int = 4) -> tuple[float, float]:
+def alone(method: str, model: str, clients: int, rounds: int = 8) -> tuple[float, float]:
     """Seconds of the server's own work in a round, and updates in it; the first rounds are not counted."""
+    keep_freed_memory()  # as `Server` does
     one = server(method, model, clients)
     everyone, rng = names(clients), np.random.default_rng(0)
     one.connected(0.0)

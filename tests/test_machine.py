@@ -1,5 +1,8 @@
 """Cores and memory, with and without a container around."""
 
+import platform
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,3 +32,28 @@ def test_a_container_may_give_less_memory(
     monkeypatch.setattr(machine, "_CONTAINER", tmp_path)
     (tmp_path / "memory.max").write_text(limit + "\n")
     assert machine.memory() == (free if expected is None else expected)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc")
+def test_freed_memory_is_kept_where_it_is_needed_again_and_again() -> None:
+    program = """
+import resource
+import numpy as np
+from ofediq.machine import keep_freed_memory
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        rows = [np.ones(500_000) for _ in range(6)]
+        del rows
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+before = faults()
+keep_freed_memory()
+faults()
+print(before, faults())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    before, after = map(int, done.stdout.split())
+    assert before > 10_000  # 24 MB, ten times, in pages of 4 kB
+    assert after < 0.1 * before

@@ -62,3 +62,10 @@ def test_bad_input_is_named(options: dict[str, object], sample: dict[str, float]
 def test_a_target_that_is_no_number_is_said(y: Any) -> None:
     with pytest.raises(InputError, match="`y` must be a number, got"):
         FederatedRegressor().learn_one({"a": 1.0}, y)
+
+
+def test_a_sample_that_is_no_dict_and_a_label_that_is_several_are_said() -> None:
+    with pytest.raises(InputError, match=r"`x` must be a dict of features, got \[1, 2\]"):
+        FederatedRegressor().learn_one([1, 2], 1.0)  # type: ignore[arg-type]  # what a user may try
+    with pytest.raises(InputError, match=r"`y` must be one label, got \['a', 'b'\]"):
+        FederatedClassifier().learn_one({"x": 1.0}, ["a", "b"])

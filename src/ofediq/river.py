@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,8 @@ class _Federated(base.Estimator):
     def _numbers(self, x: dict[Any, Any]) -> list[tuple[str, float]]:
         """Readings by name; a text is a reading of its own that is 1."""
         found = []
+        if not isinstance(x, Mapping):
+            raise InputError(f"`x` must be a dict of features, got {x!r}")
         for name, value in x.items():
             if name == self.client:
                 continue
@@ -184,6 +187,8 @@ class FederatedClassifier(_Federated, base.Classifier):
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
         """Learn from one sample."""
+        if not isinstance(y, Hashable):
+            raise InputError(f"`y` must be one label, got {y!r}")
         if y not in self._labels:
             if len(self._labels) == self.classes:
                 raise InputError(f"`classes` must be at least the number of labels, got {self.classes}")

@@ -16,7 +16,7 @@ from ofediq.errors import InputError
 from ofediq.federation.config import FederationConfig
 from ofediq.federation.protocol.task import ModelSpec, Task
 from ofediq.federation.setup import assemble
-from ofediq.methods import Method, ofedgrid, ofediq
+from ofediq.methods import Method, at_budget, ofedgrid, ofediq
 from ofediq.methods.zoo.scaffold import scaffold
 from ofediq.methods.zoo.topk_ef import topk_ef
 from tests.device.test_client import DIGITS, ROOM
@@ -43,9 +43,11 @@ def test_the_header_of_a_federation_is_that_of_its_announcement(tmp_path: Path) 
     [
         (ofediq(0.1, 3, 14), ModelSpec("cnn", (28, 28), "classification", 10), "dense"),
         (ofediq(0.1, 3, 1), ModelSpec("dense 4, tanh, dense 1", (3,), "regression"), "tanh"),
-        (scaffold(2), DIGITS, "client"),
-        (topk_ef(5), DIGITS, "client"),
-        (ofediq((0.1, 0.2), 3, 14), DIGITS, "participation"),
+        (scaffold(2), DIGITS, "got SCAFFOLD: it has Controlled$"),
+        (topk_ef(5), DIGITS, r"got Top-k.*: it has ErrorFeedback$"),
+        (at_budget("ofedduplex", 0.1, 650, 10), DIGITS, "got OFedDuplex: it has "),
+        (at_budget("eden", 0.1, 650, 10), DIGITS, "got EDEN: it has "),
+        (ofediq((0.1, 0.2), 3, 14), DIGITS, "a rate for each client"),
     ],
 )
 def test_what_a_device_cannot_do_is_said(method: Method, spec: ModelSpec, word: str) -> None:

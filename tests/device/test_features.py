@@ -12,6 +12,7 @@ import pytest
 from ofediq.device import device_model, header
 from ofediq.errors import InputError
 from ofediq.federation.config import FederationConfig
+from ofediq.federation.protocol.coordinator import Coordinator
 from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.messages import ModelMessage, write_json
 from ofediq.federation.protocol.reports import REPORT_BYTES, Report
@@ -41,8 +42,8 @@ CASES = {
 }
 
 
-def task_of(folder: Path, model: str, features: str, method: str) -> Task:
-    """What the server of such a federation.toml announces."""
+def server_of(folder: Path, model: str, features: str, method: str) -> Coordinator:
+    """That of a federation.toml."""
     name = "" if "name" in model else 'name = "auto"\n'
     text = f"""
         name = "f"
@@ -57,7 +58,12 @@ def task_of(folder: Path, model: str, features: str, method: str) -> Task:
         budget = 0.5
         """
     (folder / "federation.toml").write_text("\n".join(line.strip() for line in text.splitlines()))
-    return assemble(FederationConfig.read(folder / "federation.toml")).task
+    return assemble(FederationConfig.read(folder / "federation.toml"))
+
+
+def task_of(folder: Path, model: str, features: str, method: str) -> Task:
+    """What the server of such a federation.toml announces."""
+    return server_of(folder, model, features, method).task
 
 
 def samples(spec: ModelSpec, rng: np.random.Generator) -> Any:

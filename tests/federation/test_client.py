@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -76,7 +77,11 @@ def test_a_stream_loop_learns(broker: Broker) -> None:
                 errors.append((guess - y) ** 2)
                 assert client.learn_one(x, y)
         assert np.mean(errors[-20:]) < 0.01 * np.mean(errors[:20])
-        assert server.coordinator.monitor.client("sensor", 0).sent == 120
+        row = server.coordinator.monitor.client("sensor", 0)
+        for _ in range(200):  # the broker has the last update before the server has
+            if row.sent < 120:
+                time.sleep(0.05)
+        assert row.sent == 120
 
 
 def test_features_may_come_as_a_dict_and_extra_samples_are_only_counted(broker: Broker) -> None:
@@ -205,11 +210,10 @@ def test_predicting_before_the_first_model_is_one_clear_sentence() -> None:
 
 _WITHOUT_EXTRAS = """
 import sys
-allowed = {"numpy", "constriction", "msgspec", "aiomqtt", "paho", "ofediq", "typing_extensions", "cython_runtime"}
+allowed = {"numpy", "constriction", "msgspec", "ofediq", "typing_extensions", "cython_runtime"}
 before = set(sys.modules)
 from ofediq.federation.network.client import Client
 from ofediq.federation.network.session import Session
-import aiomqtt
 from ofediq.federation.protocol.task import ModelSpec
 ModelSpec("softmax", (64,), "classification", 10).build()
 loaded = {name.split(".")[0] for name in sys.modules if not name.startswith("_")} - {n.split(".")[0] for n in before}
@@ -218,7 +222,7 @@ print(sorted(foreign))
 """
 
 
-def test_client_code_imports_numpy_constriction_msgspec_and_aiomqtt_only() -> None:
+def test_client_code_imports_numpy_constriction_and_msgspec_only() -> None:
     done = subprocess.run([sys.executable, "-c", _WITHOUT_EXTRAS], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

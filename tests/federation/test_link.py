@@ -10,12 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aiomqtt.exceptions import MqttConnectError, MqttError
-from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.reasoncodes import ReasonCode
 
 from ofediq.federation.network.broker import Broker, BrokerError
 from ofediq.federation.network.link import LinkDown, _is_final, connect
+from ofediq.federation.network.mqtt import REASONS, MqttError, MqttRefusedError
 from tests.federation.mosquitto import HOST, Mosquitto
 
 
@@ -50,8 +48,8 @@ def test_a_broker_that_hangs_up_is_tried_again(hangs_up: int) -> None:
         asyncio.run(try_it())
 
 
-def refused(name: str) -> MqttConnectError:
-    return MqttConnectError(ReasonCode(PacketTypes.CONNACK, name))
+def refused(reason: str) -> MqttRefusedError:
+    return MqttRefusedError(next(code for code, text in REASONS.items() if text == reason))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +60,7 @@ def refused(name: str) -> MqttConnectError:
         (ConnectionResetError("alert: certificate ssl"), False),  # words are not what counts
         (MqttError("Operation timed out"), False),
         (refused("Server unavailable"), False),
-        (refused("Server busy"), False),
+        (MqttRefusedError(99), False),  # no code of the standard
         (ssl.SSLError(1, "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required"), True),
         (ssl.SSLCertVerificationError(1, "certificate is not valid for 'geofence.example'"), True),
         (refused("Not authorized"), True),

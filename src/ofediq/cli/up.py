@@ -134,7 +134,7 @@ def up(
 
 def _require_extras() -> None:
     """Say what is missing before the work starts, not after it."""
-    for module, brought_by in (("jax", "sim"), ("aiomqtt", "server"), ("amqtt", "server")):
+    for module, brought_by in (("jax", "sim"), ("amqtt", "server")):
         extra(module, brought_by)
 
 

@@ -15,6 +15,7 @@ from ofediq.errors import InputError
 from ofediq.federation.protocol.messages import PROTOCOL
 from ofediq.federation.protocol.reports import REPORT_BYTES
 from ofediq.federation.protocol.task import ModelSpec, Task
+from ofediq.methods import Method
 from ofediq.methods.broadcast import Delta, Whole
 from ofediq.methods.client import ClientRule, Hold, Ogd
 from ofediq.methods.compress import Grid, Identity, Quantize
@@ -41,7 +42,7 @@ def header(task: Task) -> str:
     ['#define OFEDIQ_DIM 650']
     """
     if task.method.windows is not None:
-        raise InputError("`task` must have windows of one length for this client, got windows that grow")
+        raise _refused(task.method, "windows that grow")
     settings: Settings = {
         "PROTOCOL": PROTOCOL,
         "TASK": f"0x{zlib.crc32(task.encode()):08X}u",
@@ -72,8 +73,12 @@ def _literal(value: int | float | str) -> str:
     return value.hex() if isinstance(value, float) else str(value)
 
 
-def _refused(what: str, got: object) -> InputError:
-    return InputError(f"`{what}` must be one that small devices know, got {got!r}")
+def _refused(method: Method, piece: object) -> InputError:
+    named = piece if isinstance(piece, str) else type(piece).__name__
+    known = "OFedIQ, OFedGrid, OFedAvg, FedOMD, FedOGD"
+    return InputError(
+        f"`method` must be one that small devices know ({known}), got {method.name}: it has {named}"
+    )
 
 
 def _model(task: Task) -> Settings:
@@ -145,10 +150,10 @@ def _listed(values: Iterable[float]) -> str:
     return f"{{{', '.join(_literal(value.item() if isinstance(value, np.generic) else value) for value in values)}}}"
 
 
-def _mixture(rule: Mixture, model: ModelSpec | None, outputs: int) -> Settings:
+def _mixture(task: Task, rule: Mixture) -> Settings:
     """What `device/ofediq_mixture.h` must know."""
-    if model is None or model.pipeline is None or not rule.own:
-        raise _refused("client", rule)
+    if task.model is None or task.model.pipeline is None or not rule.own:
+        raise _refused(task.method, rule)
     prior = np.log(np.asarray(rule.prior, np.float32))
     made: Settings = {
         "EXPERTS": len(rule.prior),
@@ -158,14 +163,14 @@ def _mixture(rule: Mixture, model: ModelSpec | None, outputs: int) -> Settings:
         "OWN_STEP": rule.own,
     }
     if rule.outputs:
-        made |= {"DRIFTS": _listed(DRIFTS), "RIDGE_WEIGHT": ridge_weight(outputs)}
+        made |= {"DRIFTS": _listed(DRIFTS), "RIDGE_WEIGHT": ridge_weight(rule.outputs)}
     return made
 
 
 def _client(task: Task) -> Settings:
     rule, mixture = task.method.client, Settings()
     if type(rule) is Mixture:
-        mixture, rule = _mixture(rule, task.model, rule.outputs), rule.inner
+        mixture, rule = _mixture(task, rule), rule.inner
     return {"EXPERTS": 0, **mixture, **_steps(task, rule)}
 
 
@@ -174,7 +179,7 @@ def _steps(task: Task, rule: ClientRule) -> Settings:
         return {"MOVES": int(task.method.period > 1), "STEP_SIZE": rule.step_size}
     if type(rule) is Hold:
         return {"MOVES": 0}
-    raise _refused("client", rule)
+    raise _refused(task.method, rule)
 
 
 def _participation(task: Task) -> Settings:
@@ -185,13 +190,15 @@ def _participation(task: Task) -> Settings:
         return {"PARTICIPATION": "OFEDIQ_FIXED_SIZE", "RATE": rule.rate}
     if type(rule) is NormProportional:
         return {"PARTICIPATION": "OFEDIQ_BY_NORM", "SPREAD": rule.spread, "FLOOR": rule.floor}
-    raise _refused("participation", rule)
+    raise _refused(
+        task.method, f"{type(rule).__name__} with a rate for each client" if type(rule) is Bernoulli else rule
+    )
 
 
 def _broadcast(task: Task) -> Settings:
     method, scalars = task.method, sorted(task.method.server.scalars)
     if method.server.vectors or method.beside or method.client.receipts:
-        raise _refused("method", method.name)
+        raise _refused(method, "more than a model and an update to send")
     known: Settings = {"SCALARS": len(scalars)}
     signal = method.compress.signal or method.participation.signal
     if signal is not None:
@@ -199,7 +206,7 @@ def _broadcast(task: Task) -> Settings:
     if type(method.broadcast) is Whole:
         return {**known, "DELTA": 0}
     if type(method.broadcast) is not Delta:
-        raise _refused("broadcast", method.broadcast)
+        raise _refused(method, method.broadcast)
     return {**known, "DELTA": 1, **_quantizer(method.broadcast.quantizer, "DELTA_")}
 
 
@@ -225,7 +232,7 @@ def _scheme(task: Task, known: Mapping[str, int | float | str]) -> Settings:
         made["GRID_SPREAD"] = piece.spread
         bytes_sent = packed_symbol_bytes(dim, MAX_LEVELS) + 4
     else:
-        raise _refused("compress", piece)
+        raise _refused(task.method, piece)
     levels = [int(made["LEVELS"]), int(known.get("DELTA_LEVELS", 1))]
     blocks = max(int(made["BLOCKS"]), int(known.get("DELTA_BLOCKS", 1)))
     made["ENTROPY_BOTH"] = int(bool(made["ENTROPY"]) or bool(known.get("DELTA_ENTROPY", 0)))

@@ -98,22 +98,9 @@ class Broker(Settings):
         except (ssl.SSLError, OSError) as error:
             raise BrokerError(f"cannot use the authority's certificate {self.ca}: {error}") from None
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.sslsocket_class = _ClosingSocket
         if self.certificate is not None:
             try:
                 context.load_cert_chain(self.certificate, self.key)
             except (ssl.SSLError, OSError) as error:
                 raise BrokerError(f"cannot use certificate {self.certificate}: {error}") from None
         return context
-
-
-class _ClosingSocket(ssl.SSLSocket):
-    """Closed when the handshake fails: the MQTT library would leave it open."""
-
-    def do_handshake(self, block: bool = False) -> None:
-        """Shake hands, or close."""
-        try:
-            super().do_handshake(block)
-        except BaseException:
-            self.close()
-            raise

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import socket
 import ssl
 import struct
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable
 from typing import Any, Protocol
 
-from ofediq.errors import extra
 from ofediq.federation.network.broker import Broker, BrokerError
+from ofediq.federation.network.mqtt import Mqtt, MqttError, MqttRefusedError, join
 from ofediq.federation.protocol.messages import Publish
 
-# Reason codes of MQTT after which trying again is pointless; paho translates those of MQTT 3.1.1 into them.
 _FINAL = frozenset(
     {
-        132,  # unsupported protocol version
-        133,  # client identifier not valid
-        134,  # bad user name or password
-        135,  # not authorized
-        138,  # banned
-        140,  # bad authentication method
+        1,  # unsupported protocol version
+        2,  # client identifier not valid
+        4,  # bad user name or password
+        5,  # not authorized
     }
 )
-
+"""Codes of a broker's refusal after which trying again is pointless."""
 
 PENDING, PENDING_IN_ALL = 64, 2**14
 """Messages of one topic, and of all, that wait to be read; what comes beyond is dropped: a topic is one member's."""
@@ -51,28 +47,22 @@ class Link(Protocol):
 
 
 class MqttLink:
-    """A connection to an MQTT broker, by aiomqtt. Made by `connect`."""
+    """A connection to an MQTT broker. Made by `connect`."""
 
-    def __init__(self, client: Any) -> None:
-        self._client = client
+    def __init__(self, connection: Mqtt) -> None:
+        self._connection = connection
         self._inbox: asyncio.Queue[tuple[str, bytes] | None] = asyncio.Queue()
         self._pending: Counter[str] = Counter()
         self.dropped = 0
-        self._pump = asyncio.create_task(self._read())
+        connection.listen(self._heard, lambda: self._inbox.put_nowait(None))
+
+    async def subscribe(self, topics: Iterable[str]) -> None:
+        """Ask for the messages of `topics`. Raises `LinkDown`."""
+        await self._carefully(self._connection.subscribe(list(topics)))
 
     async def publish(self, message: Publish) -> None:
         """Send, and wait until the broker has it."""
-        error = extra("aiomqtt", "federation").MqttError
-        try:
-            await self._client.publish(
-                message.topic,
-                message.payload,
-                qos=int(message.acknowledged),
-                retain=message.retain,
-                timeout=30,
-            )
-        except (error, OSError) as cause:
-            raise LinkDown(str(cause)) from None
+        await self._carefully(self._connection.publish(message))
 
     async def receive(self, timeout: float | None = None) -> tuple[str, bytes] | None:
         """The next message, or None after `timeout` seconds."""
@@ -93,27 +83,24 @@ class MqttLink:
 
     def traffic(self) -> tuple[int, int]:
         """Bytes received and sent on the socket so far."""
-        return _socket_bytes(self._client._client.socket())
+        return _socket_bytes(self._connection.transport.get_extra_info("socket"))
 
     async def close(self) -> None:
-        """Stop reading."""
-        self._pump.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._pump
+        """Leave in good order."""
+        await self._connection.leave()
 
-    async def _read(self) -> None:
-        error = extra("aiomqtt", "federation").MqttError
+    async def _carefully(self, said: Awaitable[None]) -> None:
         try:
-            async for message in self._client.messages:
-                payload, topic = message.payload, str(message.topic)
-                if self._pending[topic] >= PENDING or self._inbox.qsize() >= PENDING_IN_ALL:
-                    self.dropped += 1
-                    continue
-                self._pending[topic] += 1
-                self._inbox.put_nowait((topic, payload if isinstance(payload, bytes) else b""))
-        except (error, OSError):
-            pass
-        self._inbox.put_nowait(None)
+            await said
+        except (MqttError, OSError) as error:
+            raise LinkDown(str(error)) from None
+
+    def _heard(self, topic: str, payload: bytes) -> None:
+        if self._pending[topic] >= PENDING or self._inbox.qsize() >= PENDING_IN_ALL:
+            self.dropped += 1
+            return
+        self._pending[topic] += 1
+        self._inbox.put_nowait((topic, payload))
 
 
 @contextlib.asynccontextmanager
@@ -124,72 +111,35 @@ async def connect(
 
     Raises `LinkDown` if the broker cannot be reached now, `BrokerError` if trying again is pointless.
     """
-    aiomqtt = extra("aiomqtt", "federation")
-    loop = asyncio.get_running_loop()
-    if loop.get_exception_handler() is None:
-        loop.set_exception_handler(_without_noise)
-    client = aiomqtt.Client(
-        broker.host,
-        broker.port,
-        identifier=name,
-        clean_session=True,  # a persistent session would replay every model that was missed
-        keepalive=broker.keepalive,
-        tls_context=broker.tls(),
-        timeout=10,
-        will=None if will is None else aiomqtt.Will(will.topic, will.payload, qos=1, retain=will.retain),
-        socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
-        **broker.login,
-    )
-    client.pending_calls_threshold = PENDING_IN_ALL  # it warns of ten: a server greets thousands
     try:
-        await client.__aenter__()
-    except aiomqtt.MqttError as error:
-        # The library keeps the cause of a failed connection as context only.
-        for reason in (error, error.__context__, await asyncio.to_thread(_refusal, broker)):
+        link = MqttLink(await join(broker, name, will))
+    except (MqttError, OSError) as error:
+        for reason in (error, error.__cause__, await asyncio.to_thread(_refusal, broker)):
             if _is_final(reason):
-                said = str(getattr(reason, "rc", reason))
-                raise BrokerError(f"broker {broker.host}:{broker.port} refuses {name!r}: {said}") from None
+                raise BrokerError(f"broker {broker.host}:{broker.port} refuses {name!r}: {reason}") from None
         raise LinkDown(str(error)) from None
-    link = MqttLink(client)
     try:
         # In one message: a fleet that comes back after its broker would else say thousands more.
         if subscriptions:
-            await client.subscribe([(topic, 1) for topic in subscriptions])
+            await link.subscribe(subscriptions)
         yield link
-    except aiomqtt.MqttError as error:
-        raise LinkDown(str(error)) from None
     finally:
         await link.close()
-        with contextlib.suppress(aiomqtt.MqttError, OSError):
-            await client.__aexit__(None, None, None)
-
-
-def _without_noise(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """As the loop's own handler, but for what the libraries below let slip and recover from by themselves.
-
-    The MQTT library watches a socket that it has just closed; the embedded broker trips when many connect at once,
-    and whoever was refused connects again.
-    """
-    error, text = context.get("exception"), str(context.get("message", ""))
-    closed = isinstance(error, OSError) and error.errno == errno.EBADF and "add_writer" in text
-    tripped = isinstance(error, RuntimeError) and "client_connected_cb" in text
-    if not (closed or tripped):
-        loop.default_exception_handler(context)
 
 
 def _is_final(error: BaseException | None) -> bool:
     """Whether trying again is pointless. A connection that just ends is not: a broker that restarts does that."""
     if isinstance(error, ssl.SSLError):
         return not isinstance(error, ssl.SSLEOFError)
-    return getattr(getattr(error, "rc", None), "value", None) in _FINAL
+    return isinstance(error, MqttRefusedError) and error.code in _FINAL
 
 
 def _refusal(broker: Broker) -> ssl.SSLError | None:
     """What a broker says about our certificate, if that is why it hangs up.
 
-    With TLS 1.3 it judges a client's certificate after the handshake, and the MQTT library waits for an answer that
-    never comes. So ask once more, by hand, and listen before saying anything: a broker that has hung up answers a
-    message with a reset, which takes its reason away.
+    With TLS 1.3 it judges a client's certificate after the handshake, when we have spoken already. So ask once more,
+    and listen before saying anything: a broker that has hung up answers a message with a reset, which takes its
+    reason away.
     """
     context = broker.tls()
     if context is None:

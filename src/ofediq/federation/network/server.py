@@ -22,6 +22,7 @@ from ofediq.federation.protocol.coordinator import Action, Coordinator, Save
 from ofediq.federation.protocol.messages import Publish
 from ofediq.federation.protocol.state import ServerState
 from ofediq.kernels import library
+from ofediq.machine import keep_freed_memory
 
 log = logging.getLogger("ofediq.federation")
 
@@ -33,8 +34,8 @@ MODEL_EVERY = 60.0
 """Seconds between two writes of the model's own file, beside the state of every round."""
 
 MANY = 100
-"""Members from which on compiled code is made, in the background, where the package brought none: a small fleet is
-served as well without."""
+"""Members from which on compiled code is made, in the background, where the package brought none, and the memory of a
+round's updates is kept for the next: a small fleet is served as well without."""
 
 LINGER = 5.0
 """Seconds that the server stays after the last round, for the clients' last reports."""
@@ -231,6 +232,7 @@ class Server:
         if len(self.coordinator.members) >= MANY and not self._prepared:
             self._prepared = True
             library.prepare()
+            keep_freed_memory()
         if self.on_round is not None:
             self.on_round()
 

@@ -33,7 +33,7 @@ class Allowance:
 
     def pays(self, number: int, bits: int, members: int) -> bool:
         """Whether this member may still send so many bits; if so they are spent."""
-        return bool(self.purse.pays([number], [bits], members)[0])
+        return self.purse.fair is None or bool(self.purse.pays([number], [bits], members)[0])
 
     def closed(self) -> None:
         """A round is over; strangers are forgotten, so that names cost no memory."""

@@ -201,7 +201,10 @@ class Monitor:
 
     def client(self, name: str, number: int) -> ClientRow:
         """The row of a client, made when it is first seen."""
-        return self._rows.setdefault(name, ClientRow(name, number))
+        row = self._rows.get(name)
+        if row is None:
+            row = self._rows[name] = ClientRow(name, number)
+        return row
 
     def reject(self, name: str, reason: str) -> None:
         """Count a refused message; the name may be a stranger's."""
