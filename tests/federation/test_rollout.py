@@ -41,10 +41,16 @@ class Site:
         self.path, self.rounds = folder / "federation.toml", rounds
         self.network: Any = None  # before it is started
 
-    def write(self, method: str = "step_size = 0.05", model: str = "linear", rollout: str = "") -> None:
+    def write(
+        self,
+        method: str = "step_size = 0.05",
+        model: str = "linear",
+        rollout: str = "",
+        key: str = "fedogd",
+    ) -> None:
         self.path.write_text(
             f'name = "{FEDERATION}"\n[model]\nname = "{model}"\nhidden = [4]\nfeatures = 2\n'
-            f'[method]\nkey = "fedogd"\n{method}\n[rounds]\ncount = {self.rounds}\n'
+            f'[method]\nkey = "{key}"\n{method}\n[rounds]\ncount = {self.rounds}\n'
             f"[clients]\nroster = {[f'c{k}' for k in range(CLIENTS)]}\n[rollout]\n{rollout}\n"
         )
 
@@ -216,6 +222,32 @@ async def promoted_and_back(tmp_path: Path) -> None:
 def live_client(name: str, broker: Broker) -> Session:
     learner = Learner(FEDERATION, name)
     return Session(learner, broker, Feeder(learner, InMemory(stream(), int(name[1:]))), patience=10.0)
+
+
+def test_live_the_task_comes_before_its_models(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def change() -> None:
+        site = Site(tmp_path, rounds=10**6)
+        site.write()
+        config = FederationConfig.read(site.path)
+        rollout = Rollout(site.path, config)
+        coordinator = rollout.start()
+        async with embedded() as broker, asyncio.timeout(90):
+            server = Server(coordinator, broker, config.folder, patience=10.0, operator=rollout)
+            sessions = [live_client(name, broker) for name in config.rules.roster]
+            tasks = [asyncio.create_task(server.run()), *(asyncio.create_task(one.run()) for one in sessions)]
+            while coordinator.step < 5:
+                await asyncio.sleep(0.05)
+            # Its models have one number more: who does not know the task yet must refuse them.
+            site.write(key="ofedgrid", method="budget = 0.5", rollout="canary = 0.5\nsamples = 1000000")
+            while server.coordinator.canary is None or server.coordinator.canary.coordinator.monitor.step < 3:
+                await asyncio.sleep(0.05)
+            for one in sessions:
+                one.stop()
+            server.stop()
+            await asyncio.gather(*tasks)
+
+    asyncio.run(change())
+    assert "refused a message" not in caplog.text
 
 
 def test_a_file_that_cannot_be_used_is_said_once(site: Site, caplog: pytest.LogCaptureFixture) -> None:

@@ -174,6 +174,8 @@ class Server:
                 self._answers.add(answer)
                 answer.add_done_callback(self._answers.discard)
             else:
+                if self._answers:  # let them begin: no model may overtake the task that it belongs to
+                    await asyncio.sleep(0)
                 await link.publish(action)
 
     def _save(self, saved: ServerState) -> None:
