@@ -55,7 +55,7 @@ class OpenRound:
     @property
     def together(self) -> int:
         """So many updates are read at a time: one by one in small fleets, where nobody should wait for the others."""
-        return max(1, min(64, (self.clients if self.due is None else len(self.due)) // 8))
+        return max(1, min(64, (self.clients if self.due is None else len(self.due)) // 4))
 
 
 def read_update(method: Method, body: bytes, down: Down, address: Address) -> Update:
