@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -147,6 +148,60 @@ def test_members_who_agree_on_a_direction_move_little(harm: str, share: float, f
     assert pushed < 0.35 * unguarded
     assert np.mean(kept) > 0.93
     assert not guard.quarantined
+
+
+def of_other_data(rng: np.random.Generator, members: int, size: int = 256) -> Any:
+    """Updates whose means differ far more than they agree: a fifth of what each wants is common."""
+    kinds = rng.standard_normal((members, size)) / np.sqrt(size)
+    return 0.2 / np.sqrt(size) + kinds - kinds.mean(0)
+
+
+@pytest.mark.parametrize("harm", ["against the others", "one way", "against the moves"])
+@pytest.mark.parametrize("share", [0.1, 0.3])
+def test_members_who_agree_do_little_among_members_of_other_data(harm: str, share: float) -> None:
+    """No update looks odd there: what tells is that the model would follow few, or harm most."""
+    rng, guard, members, size = np.random.default_rng(8), Guard(), 20, 256
+    bad, common = round(share * members), np.full(size, 1 / 16, np.float32)
+    means, aim = of_other_data(rng, members, size), rng.standard_normal(size) / 16
+    gained, wanted, moved = np.zeros(size), 0.0, np.zeros(size)
+    for step in range(200):
+        own = means + rng.standard_normal((members, size)) / 16
+        others = own[bad:].mean(0)
+        target = {"against the others": -others, "one way": aim, "against the moves": -moved}[harm]
+        own[:bad] = 1.4 * 1.4 * target / max(float(np.linalg.norm(target)), 1e-9)
+        updates = {number: {"update": row.astype(np.float32)} for number, row in enumerate(own)}
+        total = np.array(list(guard.weigh(updates).values())) @ own
+        moved = 0.9 * moved + total
+        if step >= 50:
+            gained, wanted = gained + total, wanted + float(own[bad:].sum(0) @ common)
+    assert gained @ common > 0.7 * wanted
+    assert np.linalg.norm(gained) < 2 * wanted
+    assert not guard.quarantined
+
+
+def test_honest_members_of_other_data_count() -> None:
+    rng, guard, kept = np.random.default_rng(9), Guard(), []
+    means = of_other_data(rng, 20)
+    for _ in range(150):
+        own = (means + rng.standard_normal(means.shape) / 16).astype(np.float32)
+        kept += list(guard.weigh({number: {"update": row} for number, row in enumerate(own)}).values())
+    assert np.mean(kept) > 0.97
+
+
+def test_a_guard_of_many_members_keeps_less_of_each() -> None:
+    guard, rng = Guard(), np.random.default_rng(10)
+    Guard().grow(1000)
+    for members in (100, 300, 5000):
+        guard.grow(members)
+        own = rng.standard_normal((members, 700)).astype(np.float32) + 0.1
+        factors = guard.weigh({number: {"update": row} for number, row in enumerate(own)})
+        assert guard.export()["wish"].nbytes <= max(128 * 1024, 128 * members)
+    again = Guard()
+    again.restore({name: one for name, one in guard.export().items() if name not in ("room", "usual")})
+    again.restore({f"{table}/update": guard.export()[table]["update"] for table in ("room", "usual")})
+    updates = {number: {"update": row} for number, row in enumerate(own)}
+    assert again.weigh(updates) == guard.weigh(updates)
+    assert np.mean(list(factors.values())) > 0.5
 
 
 def test_honest_members_of_other_scales_are_not_quarantined() -> None:

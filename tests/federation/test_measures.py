@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ofediq.errors import InputError
 from ofediq.kernels import library
-from ofediq.methods.measures import added, measured
+from ofediq.methods.measures import added, folded, measured
 
 pytestmark = pytest.mark.skipif(
     not library.native_status().startswith("compiled"), reason=library.native_status()
@@ -36,13 +36,20 @@ def test_the_same_bits_with_compiled_code(dim: int, count: int, seed: int, size:
     rng = np.random.default_rng(seed)
     rows = (rng.standard_normal((count, dim)) * size).astype(np.float32)
     signs = rng.choice(np.array([-1, 1], np.float32), dim)
-    plain, compiled = both(lambda: measured(list(rows), signs))
+    plain, compiled = both(lambda: measured(list(rows), signs, 64 << seed % 4))
     for one, other in zip(plain, compiled, strict=True):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_allclose(compiled[0], np.linalg.norm(rows.astype(np.float64), axis=1), rtol=1e-12)
     factors = rng.choice([1.0, 0.3, 1e-9], count).tolist()
     one, other = both(lambda: added(list(rows), factors, dim))
     np.testing.assert_array_equal(one, other)
+
+
+def test_a_wide_sketch_folds_into_the_narrow_one() -> None:
+    rng = np.random.default_rng(0)
+    rows, signs = list(rng.standard_normal((3, 1000)).astype(np.float32)), np.ones(1000, np.float32)
+    narrow, wide = measured(rows, signs, 64)[1], measured(rows, signs, 512)[1]
+    np.testing.assert_allclose(folded(wide, 64), narrow, rtol=1e-9, atol=1e-12)
 
 
 def test_rows_may_be_parts_of_others() -> None:

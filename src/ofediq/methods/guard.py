@@ -1,12 +1,13 @@
 """What the server does about updates that are valid and yet not to be trusted.
 
-Three limits, none of which an honest member notices. How long a member's updates are *on average* may exceed what
+Limits, none of which an honest member notices. How long a member's updates are *on average* may exceed what
 is usual among members by half; a single one may be long, and the next ones then have less room. An update that is
 `clip` times as long as usual does not count at all. And how far a member pulls the model *away from where the others
 pull it*, over its last updates together, may exceed what is usual among members by half: samples differ, so
 deviations of honest members cancel in time, and those of a member who wants something else do not, however small each
-is. Whoever sends updates of `clip` lengths again and again is quarantined: its updates are not even read until the
-operator lets it back.
+is. Where data differ that says little, and the last limit is on whom the model follows: see `balance`. Whoever sends
+updates of `clip` lengths again and again is quarantined: its updates are not even read until the operator lets it
+back.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.errors import require
-from ofediq.methods.measures import SKETCH, measured
+from ofediq.methods.balance import balanced
+from ofediq.methods.measures import SKETCH, folded, measured
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[Any]
@@ -47,7 +49,8 @@ _OPPOSED, _PANEL = 2.0, 64  # sum of cosines; updates that one is compared with
 _AGREE = 0.3  # median cosine of members' sums with their centre from which most agree
 _FEW_ROWS = 32  # that BLAS multiplies with a panel without waking its threads
 _LEFT = 0.25  # share within the limit below which a member does not count
-_TABLES = ("count", "last", "round", "lost", "far", "weight", "accord", "share", "sum", "banned")
+_TABLES = ("count", "last", "round", "lost", "far", "weight", "accord", "share", "sum", "wish", "banned")
+_WIDE, _MANY = 512, 128  # numbers that a direction is kept in where there are so few members
 
 
 class Guard:
@@ -81,6 +84,8 @@ class Guard:
         self._far = np.zeros(0, np.float32)  # share of updates beyond `clip`
         self._weight = np.zeros(0, np.float32)  # of its last updates, older ones less
         self._sum = np.zeros((0, SKETCH), np.float16)  # what they came to, as it counted, in usual lengths
+        self._wish = np.zeros((0, _WIDE), np.float16)  # what they came to, as it was sent
+        self._moved = np.zeros(_WIDE)  # what all of them came to, as it counted
         self._accord = np.zeros(0, np.float32)  # sum of cosines with those who sent beside it
         self._share = np.zeros(0, np.float32)  # mean share of them that was within the limit
         self._banned = np.zeros(0, bool)
@@ -98,7 +103,7 @@ class Guard:
     def admit(self, number: int) -> None:
         """Let a member back, as if it were new."""
         self.grow(number + 1)
-        for name in ("count", "lost", "far", "weight", "accord", "share", "sum", "banned"):
+        for name in ("count", "lost", "far", "weight", "accord", "share", "sum", "wish", "banned"):
             getattr(self, f"_{name}")[number] = 0
 
     def usual(self, part: str = "update") -> float:
@@ -124,10 +129,10 @@ class Guard:
         self.grow(int(numbers.max()) + 1)
         elapsed = np.minimum(self.rounds - self._round[numbers], 2 * RECENT) + 1
         factors, usual = np.ones(len(numbers)), max(self.usual() or START, least)
-        sketches = np.zeros((len(numbers), SKETCH))
+        sketches = np.zeros((len(numbers), self._moved.size))
         for part in sorted(next(iter(updates.values()))):
             vectors = [one[part] for one in updates.values()]
-            lengths, found = measured(vectors, self._signs_of(vectors[0].size))
+            lengths, found = measured(vectors, self._signs_of(vectors[0].size), self._moved.size)
             known = max(self.usual(part) or START, least if part == "update" else 0.0)
             factors = np.minimum(factors, self._cut(part, known, numbers, lengths / unit, elapsed))
             sketches = found if part == "update" else sketches
@@ -140,7 +145,8 @@ class Guard:
         self._far[numbers] += ((factors == 0) - self._far[numbers]) / memory
         self._quarantine(numbers)
         factors[self._banned[numbers]] = 0
-        factors *= self._held(numbers, sketches * (factors / (unit * usual))[:, None], elapsed)
+        rows = sketches * (factors / (unit * usual))[:, None]
+        factors *= self._balanced(numbers, rows, self._held(numbers, folded(rows, SKETCH), elapsed), elapsed)
         return dict(zip(updates, factors.tolist(), strict=True))
 
     def closed(self, senders: int, members: int) -> None:
@@ -149,6 +155,10 @@ class Guard:
 
     def grow(self, members: int, parts: Iterable[str] = ()) -> None:
         """Make room for so many members, and for parts of their messages."""
+        members = max(members, len(self._count))
+        width = max(SKETCH, _WIDE >> max(0, (members - 1) // _MANY).bit_length())
+        if width < self._moved.size:
+            self._wish, self._moved = folded(self._wish, width), folded(self._moved[None], width)[0]
         for name in _TABLES:
             table = getattr(self, f"_{name}")
             if len(table) < members:
@@ -162,7 +172,13 @@ class Guard:
         """Everything that a server which takes over needs, as arrays."""
         counters = np.array([self.rounds, self.updates, self.frequency])
         tables = {name: getattr(self, f"_{name}") for name in _TABLES}
-        return {**tables, "counters": counters, "room": dict(self._room), "usual": dict(self._usual)}
+        return {
+            **tables,
+            "counters": counters,
+            "moved": self._moved,
+            "room": dict(self._room),
+            "usual": dict(self._usual),
+        }
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Continue from an earlier `export`, whose arrays have names such as "usual/update"."""
@@ -217,8 +233,7 @@ class Guard:
         pull as the others do, or less, is none. A member whose s points against c while most agree with it, and one
         of whom hardly anything is left again and again, do not count.
         """
-        passed = np.ones(len(numbers)) if self.regular else self.frequency * elapsed
-        forgotten = (1 - 1 / MEMORY) ** passed
+        forgotten = self._forgotten(elapsed)
         sums, weights = self._sum[numbers] * forgotten[:, None], self._weight[numbers] * forgotten
         known = np.flatnonzero(self._recent() & (self._weight > 0))
         factors, opposed = np.ones(len(numbers)), np.zeros(len(numbers), bool)
@@ -240,6 +255,25 @@ class Guard:
         self._share[numbers] += (factors - self._share[numbers]) / memory
         nothing_left = (self._share[numbers] < _LEFT) & (memory == _PATIENCE)
         return np.where(opposed | nothing_left, 0.0, factors)
+
+    def _balanced(self, numbers: Numbers, rows: Floats, factors: Floats, elapsed: Numbers) -> Floats:
+        """`factors`, and no more than keeps the model from following few members."""
+        self._wish[numbers] = self._wish[numbers] * self._forgotten(elapsed)[:, None] + rows
+        moved = self._moved * (1 - 1 / MEMORY) ** min(1.0, self.frequency)
+        known = np.flatnonzero(self._recent())
+        if known.size > _FEW:
+            wishes, places = self._wish[known].astype(np.float64), np.searchsorted(known, numbers)
+            places = np.minimum(places, known.size - 1)  # of those in quarantine, whose factor is 0
+            factors = np.minimum(factors, balanced(wishes, moved, rows, places, self._count[numbers] > _FEW))
+        self._moved = moved + np.einsum("i,ij->j", factors, rows)
+        return factors
+
+    def _forgotten(self, elapsed: Numbers) -> Floats:
+        """What is left of a member's sums when its next update comes."""
+        found: Floats = (1 - 1 / MEMORY) ** (
+            np.ones(len(elapsed)) if self.regular else self.frequency * elapsed
+        )
+        return found
 
     def _along(self, known: Numbers, numbers: Numbers, rows: Floats, forgotten: Floats) -> Floats:
         """The largest factors that keep members from opposing those who send beside them, again and again.

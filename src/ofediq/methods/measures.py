@@ -16,27 +16,29 @@ Floats = npt.NDArray[np.float64]
 Vector = npt.NDArray[np.float32]
 
 SKETCH = 64
-"""Numbers that a direction is kept in."""
+"""Numbers that a direction is kept in, at least."""
 
 
-def measured(vectors: Sequence[Vector], signs: Vector) -> tuple[Floats, Floats]:
-    """Lengths [n] of vectors of one size, and sketches [n, SKETCH] that keep lengths and angles about as they are.
+def measured(vectors: Sequence[Vector], signs: Vector, width: int = SKETCH) -> tuple[Floats, Floats]:
+    """Lengths [n] of vectors of one size, and sketches [n, width] that keep lengths and angles about as they are.
 
-    A sketch is the sum of all groups of SKETCH neighbours, with random signs. What is huge does not overflow.
+    A sketch is the sum of all groups of `width` neighbours, with random signs; the width is a power of two, SKETCH at
+    least. What is huge does not overflow.
 
     >>> lengths, sketches = measured([np.float32([3, 4])], np.float32([1, -1]))
     >>> lengths.tolist(), sketches[0, :3].tolist()
     ([5.0], [3.0, -4.0, 0.0])
     """
     code = library.find()
-    lengths, sketches = np.empty(len(vectors)), np.empty((len(vectors), SKETCH))
+    lengths, sketches = np.empty(len(vectors)), np.empty((len(vectors), width))
     if code is not None:
         signs = np.ascontiguousarray(signs, np.float32)
         rows, kept = _addresses(vectors, signs.size)
         places = (c_void_p(array.ctypes.data) for array in (lengths, sketches))
-        code.measure_rows(*_given(rows, signs), c_int64(len(kept)), c_int64(signs.size), *places)
+        sizes = (c_int64(one) for one in (len(kept), signs.size, width))
+        code.measure_rows(*_given(rows, signs), *sizes, *places)
         return lengths, sketches
-    padded = np.zeros(-(-signs.size // SKETCH) * SKETCH)
+    padded = np.zeros(-(-signs.size // width) * width)
     signed = np.zeros_like(padded)
     signed[: signs.size] = signs
     for place, vector in enumerate(vectors):
@@ -45,8 +47,20 @@ def measured(vectors: Sequence[Vector], signs: Vector) -> tuple[Floats, Floats]:
         while squares.size > 1:
             squares = squares[: squares.size // 2] + squares[squares.size // 2 :]
         lengths[place] = np.sqrt(squares[0])
-        sketches[place] = (padded * signed).reshape(-1, SKETCH).sum(0)
+        sketches[place] = (padded * signed).reshape(-1, width).sum(0)
     return lengths, sketches
+
+
+def folded(sketches: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
+    """Wide sketches as narrow ones, [n, width].
+
+    >>> folded(np.array([[1.0, 2.0, 3.0, 4.0]]), 2).tolist()
+    [[4.0, 6.0]]
+    """
+    if sketches.shape[1] == width:
+        return sketches
+    found: npt.NDArray[Any] = sketches.reshape(len(sketches), sketches.shape[1] // width, width).sum(1)
+    return found
 
 
 def added(vectors: Sequence[Vector], factors: Sequence[float], dim: int) -> Vector:

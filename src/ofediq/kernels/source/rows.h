@@ -8,30 +8,33 @@
 
 enum { SKETCH = 64, STRETCH = 2048 };
 
-/* Sums of 64 columns, one after another: of the squares of a row's numbers, and of the numbers times their signs. */
-static void fold_row(const float *row, const float *signs, int64_t dim, double *squares, double *folds) {
+/* Sums of columns, one after another: 64 of the squares of a row's numbers, and `width` of the numbers times their
+ * signs, a power of two from 64 on. */
+static void fold_row(const float *row, const float *signs, int64_t dim, int64_t width, double *squares, double *folds) {
     int64_t i = 0;
     memset(squares, 0, SKETCH * sizeof *squares);
-    memset(folds, 0, SKETCH * sizeof *folds);
-    for (; i + SKETCH <= dim; i += SKETCH)
+    memset(folds, 0, width * sizeof *folds);
+    for (; i + SKETCH <= dim; i += SKETCH) {
+        double *fold = folds + (i & (width - 1));
         for (int k = 0; k < SKETCH; k++) {
             double value = row[i + k];
             squares[k] += value * value;
-            folds[k] += value * (double)signs[i + k];
+            fold[k] += value * (double)signs[i + k];
         }
+    }
     for (int k = 0; i + k < dim; k++) {
         double value = row[i + k];
         squares[k] += value * value;
-        folds[k] += value * (double)signs[i + k];
+        folds[(i & (width - 1)) + k] += value * (double)signs[i + k];
     }
 }
 
-/* lengths[n] and folds[n][64] of the rows. */
-API void measure_rows(const float *const *rows, const float *signs, int64_t count, int64_t dim, double *lengths,
-                      double *folds) {
+/* lengths[n] and folds[n][width] of the rows. */
+API void measure_rows(const float *const *rows, const float *signs, int64_t count, int64_t dim, int64_t width,
+                      double *lengths, double *folds) {
     for (int64_t n = 0; n < count; n++) {
         double squares[SKETCH];
-        fold_row(rows[n], signs, dim, squares, folds + n * SKETCH);
+        fold_row(rows[n], signs, dim, width, squares, folds + n * width);
         for (int half = SKETCH / 2; half; half /= 2)
             for (int k = 0; k < half; k++) squares[k] += squares[k + half];
         lengths[n] = sqrt(squares[0]);

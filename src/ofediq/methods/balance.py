@@ -1,0 +1,113 @@
+"""Whom the model follows: what most members want, or what a few do.
+
+What a member wants is the sum of its last updates. Where data differ these sums point in many directions, and none
+says which members are honest. But the sum of all of them serves nearly everyone: its cosine with what each wants is
+positive, and about the same for all. Members who work together are served best, and at the others' expense. So their
+weights are halved until the member in the middle is served, too.
+
+Two sums are looked at. If what all want together would harm the middle one (cosine below HARMED), those who are
+served best in it count less. And in what the model really did, with this round, nobody may be served MOST times as
+well as the middle one: an honest group that has not been heard yet is not cut by that, and gets quieter when it is
+heard. Who wants the opposite of what the model does counts less, or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+HARMED, SERVED = -0.15, 0.05
+"""Cosine of the middle member below which all of them are harmed together; and from which it is well again."""
+
+MOST = 3.0
+"""How well anyone may be served, in what the middle member has."""
+
+DOUBTED, OPPOSED = -0.2, -0.4
+"""Cosine with what the model does from which on an update counts less, and not at all."""
+
+_HARM = 0.05  # by which a cosine is below HARMED when all of it is believed
+_NEARLY, _BEST = 0.4, 0.6  # of the best cosine: who is served best
+_HALVINGS, _LEAST = 12, 0.1  # how often; weights below it are none
+
+
+def balanced(
+    wishes: Floats, moved: Floats, rows: Floats, senders: npt.NDArray[np.intp], known: npt.NDArray[np.bool_]
+) -> Floats:
+    """The weights in [0, 1] of a round's updates.
+
+    Arguments:
+        wishes: what each member wants, [members, width].
+        moved: what the model did in the last rounds, [width].
+        rows: the updates of this round, [n, width].
+        senders: places among the members of those who sent them, [n].
+        known: of which of these enough is known to say that they oppose the others, [n].
+
+    >>> wishes = np.array([[1.0, 1, 0], [1, 0, 1], [1, -1, 0], [1, 0, -1], [1, 0, 0], [-9, 0, 0], [-9, 0, 0]])
+    >>> balanced(wishes, np.zeros(3), wishes, np.arange(7), np.ones(7, bool)).tolist()
+    [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0]
+    """
+    weights = np.ones(len(wishes))
+    harm = _rising(HARMED - _middle(_cosines(wishes, wishes.sum(0))), 0.0, _HARM)
+    if harm > 0:
+        heard = _halved(
+            wishes, weights, lambda given: _added(wishes, given), lambda one: _middle(one) - SERVED
+        )
+        weights = weights + harm * (heard - weights)
+
+    def after(given: Floats) -> Floats:
+        return moved + _added(rows, given[senders])
+
+    weights = _halved(wishes, weights, after, lambda one: MOST * _middle(one) - float(one.max()))
+    served = _cosines(wishes, after(weights))[senders]
+    agreeing = np.where(known, _rising(served, OPPOSED, DOUBTED), 1.0)
+    found: Floats = _rising(weights[senders], _LEAST, 1.0) * agreeing
+    return found
+
+
+def _halved(
+    wishes: Floats,
+    weights: Floats,
+    total: Callable[[Floats], Floats],
+    margin: Callable[[Floats], float],
+) -> Floats:
+    """Weights, with those of the best served halved until cosines of all with the `total` have no margin below 0.
+
+    One alone does no harm that its length does not bound, and half of the members are no minority. The last step is
+    taken in part, so that small differences of the updates make small ones of the weights.
+    """
+    before, missing = weights, 0.0
+    for _ in range(_HALVINGS):
+        served = _cosines(wishes, total(weights))
+        left = margin(served)
+        if left >= 0:
+            return before + missing / max(missing + left, 1e-30) * (weights - before)
+        best = _rising(served, _NEARLY * served.max(), _BEST * served.max())
+        if best.sum() < 2 or 2 * best.sum() >= len(served):
+            break
+        before, missing, weights = weights, -left, weights * (1 - best / 2)
+    return weights
+
+
+def _rising(values: Any, low: float, high: float) -> Any:
+    """0 up to `low`, 1 from `high` on, and a line between them."""
+    return np.clip((values - low) / max(high - low, 1e-30), 0.0, 1.0)
+
+
+def _cosines(rows: Floats, vector: Floats) -> Floats:
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows) * float((vector * vector).sum()))
+    found: Floats = np.einsum("ij,j->i", rows, vector) / np.maximum(lengths, 1e-30)
+    return found
+
+
+def _added(rows: Floats, weights: Floats) -> Floats:
+    total: Floats = np.einsum("i,ij->j", weights, rows)
+    return total
+
+
+def _middle(values: Floats) -> float:
+    return float(np.sort(values)[(values.size - 1) // 2])
