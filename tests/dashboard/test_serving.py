@@ -104,6 +104,42 @@ def test_more_readers_than_a_page_has_room_for_are_told_so(monkeypatch: pytest.M
     assert heard.count(b"200") <= 5
 
 
+@pytest.mark.parametrize("drop", [b"", b"GET /health HTTP/1.1\r\nX: "])
+def test_who_never_ends_a_request_makes_room(drop: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections that send a byte now and then took all places, for as long as they liked."""
+    monkeypatch.setattr("ofediq.dashboard.serving.READERS", 4)
+    monkeypatch.setattr("ofediq.dashboard.serving.PATIENCE", 0.5)
+
+    async def health(where: tuple[str, int | None]) -> bytes:
+        reader, writer = await asyncio.open_connection(*where)
+        writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        heard = await asyncio.wait_for(reader.read(), 10)
+        writer.close()
+        return heard[9:12]
+
+    async def scene() -> tuple[bytes, bytes]:
+        async with serve_page(page(monitor())) as address:
+            where = ("127.0.0.1", urlsplit(address).port)
+            follower, writer = await asyncio.open_connection(*where)
+            writer.write(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            await asyncio.wait_for(follower.readuntil(b"event: snapshot"), 10)
+            slow = [await asyncio.open_connection(*where) for _ in range(4)]
+            for _, one in slow:
+                one.write(drop)
+            first = await health(where)
+            for _ in range(30):
+                await asyncio.sleep(0.1)
+                for _, one in slow if drop else ():
+                    one.write(b"x")
+            last = await health(where)
+            assert not follower.at_eof()  # who reads along stays
+            for _, one in [*slow, (follower, writer)]:
+                one.close()
+            return first, last
+
+    assert asyncio.run(scene()) == (b"503", b"200")
+
+
 def test_one_application_can_be_served_again() -> None:
     async def scene() -> list[bytes]:
         app = page(monitor())

@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import errno
 import socket
+import time
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -17,13 +19,42 @@ from ofediq.federation.network.hosts import is_loopback
 READERS = 100
 """Connections at the same time; more get an answer that says so (503), and the rounds go on."""
 
+PATIENCE = 10.0
+"""Seconds after which a connection that has not ended its request is closed."""
+
+_TICKS = 10  # of uvicorn, in a second
 _GRACE = 1.0  # seconds that open requests get at the end; event streams end by themselves
 _LAST_RESORT = 5  # seconds after which uvicorn gives up waiting
 _WILDCARDS = ("0.0.0.0", "::")
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers, which belong to the federation's server, and with an end that is one."""
+    """uvicorn without its signal handlers, which belong to the federation's server, and with an end that is one.
+
+    It closes connections whose requests do not end: uvicorn itself waits for them for ever, and READERS of them that
+    send a byte now and then would keep everyone else out.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._unfinished: dict[Any, tuple[Any, float]] = {}  # by connection: after which answer, since when
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look at the connections once a second."""
+        if counter % _TICKS == 0:
+            self._leave_slow()
+        return await super().on_tick(counter)
+
+    def _leave_slow(self) -> None:
+        now, before, self._unfinished = time.monotonic(), self._unfinished, {}
+        for one in list(self.server_state.connections):
+            answer = getattr(one, "cycle", None)
+            if answer is not None and not answer.response_complete:
+                continue  # one who reads
+            known, since = before.get(one, (answer, now))
+            self._unfinished[one] = answer, since if known is answer else now
+            if known is answer and now - since > PATIENCE:
+                one.transport.abort()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
