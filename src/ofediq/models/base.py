@@ -41,6 +41,7 @@ class Model(abc.ABC):
         convex: whether the loss is convex in the parameters, as the regret theorems assume.
         chunk: how many clients one pass should hold at once; bounds the memory of the simulator.
         evaluate_chunk: the same for `evaluate` alone, which keeps no gradients; None for `chunk`.
+        sender_chunk: the same for gradients that become messages and memories; None for `chunk`.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Model(abc.ABC):
     convex: bool = False
     chunk: int = 256
     evaluate_chunk: int | None = None
+    sender_chunk: int | None = None
 
     @abc.abstractmethod
     def initial(self, seed: int = 0) -> npt.NDArray[np.float32]:

@@ -310,7 +310,7 @@ def in_chunks(order: jax.Array, chunk: int) -> jax.Array:
 
 def _chunk_of(setting: Setting, clients: int) -> int:
     """How many to treat at once: chunks that the expected number, plus a deviation, fills well."""
-    method, largest = setting.method, setting.model.chunk
+    method, largest = setting.method, setting.model.sender_chunk or setting.model.chunk
     share = 1.0
     if method.client.idle and not method.client.personal:
         rule = method.participation

@@ -23,6 +23,7 @@ from ofediq.simulation.native.layout import load, network_numbers, network_place
 from ofediq.simulation.native.window import thread_count
 
 _EVALUATED = 2**12  # samples that are evaluated at once
+_CACHED = 2**18  # numbers of one array that stay in a core's cache between two passes over it
 
 
 @functools.cache
@@ -116,6 +117,11 @@ class Compiled(Model):
     def evaluate_chunk(self) -> int:  # type: ignore[override]  # derived here
         """Nothing is kept of a sample but two numbers."""
         return _EVALUATED
+
+    @property
+    def sender_chunk(self) -> int:  # type: ignore[override]  # derived here
+        """Few enough that gradients, memories and messages stay in the cache; some for each thread."""
+        return min(self.network.chunk, max(8, 4 * self.threads, _CACHED // self.network.dim))
 
     def initial(self, seed: int = 0) -> npt.NDArray[np.float32]:
         """The network's."""
