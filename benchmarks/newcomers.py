@@ -24,7 +24,7 @@ def columns(x: Any, y: Any) -> Any:
     return pandas.DataFrame(x, columns=[f"x{place}" for place in range(x.shape[1])]).assign(y=y)
 
 
-def _together(parts: list[Any], **said: Any) -> Made:
+def together(parts: list[Any], **said: Any) -> Made:
     """The frames of clients "who" with their times "t"."""
     return pandas.concat(parts), {"client_column": "who", "time_column": "t", **said}
 
@@ -49,7 +49,7 @@ def friedman(rng: Rng) -> Made:
         y = 10 * np.sin(np.pi * used[:, 0] * used[:, 1]) + 20 * (used[:, 2] - 0.5) ** 2 + 10 * used[:, 3]
         frame = columns(x, y + 5 * used[:, 4] + rng.normal(size=len(x)))
         parts.append(frame.assign(who=f"lab {lab}", t=np.arange(len(x))))
-    return _together(parts)
+    return together(parts)
 
 
 def waves(rng: Rng) -> Made:
@@ -60,7 +60,7 @@ def waves(rng: Rng) -> Made:
         for t in range(2, len(y)):
             y[t] = 1.5 * y[t - 1] - 0.85 * y[t - 2] + rng.normal()
         parts.append(pandas.DataFrame({"t": np.arange(len(y)), "who": one, "y": 50 * rng.normal() + y}))
-    return _together(parts)
+    return together(parts)
 
 
 def bikes(rng: Rng) -> Made:
@@ -93,7 +93,7 @@ def queues(rng: Rng) -> Made:
         for t in range(1, len(length)):
             length[t] = max(0, length[t - 1] + arrived[t] - served[t])
         parts.append(pandas.DataFrame({"t": np.arange(3000), "who": server, "arrived": arrived, "y": length}))
-    return _together(parts, options={"task": "regression"})
+    return together(parts, options={"task": "regression"})
 
 
 def demand(rng: Rng) -> Made:
@@ -106,7 +106,7 @@ def demand(rng: Rng) -> Made:
         parts.append(
             pandas.DataFrame({"t": np.arange(150), "who": part, "promoted": promoted.astype(int), "y": sizes})
         )
-    return _together(parts, options={"task": "regression"})
+    return together(parts, options={"task": "regression"})
 
 
 def worn(rng: Rng) -> Made:
@@ -126,7 +126,7 @@ def worn(rng: Rng) -> Made:
             {"t": begin + use, "who": sensor, "raw": raw, "heat": heat, "y": truth[begin:]}
         )
         parts.append(frame)
-    return _together(parts)
+    return together(parts)
 
 
 def digits(rng: Rng) -> Made:
@@ -151,7 +151,7 @@ def batches(rng: Rng) -> Made:
             y[t] = level + 2 * np.exp(-since / 8) * (since > 0) + 0.01 * rng.normal()
             since += 1
         parts.append(pandas.DataFrame({"t": np.arange(2500), "who": machine, "y": y}))
-    return _together(parts)
+    return together(parts)
 
 
 def glitches(rng: Rng) -> Made:
@@ -162,7 +162,7 @@ def glitches(rng: Rng) -> Made:
         x = rng.normal(size=(1500, 2))
         y = 230 + 5 * np.sin(2 * np.pi * t / 96) + 2 * x[:, 0] + np.cumsum(0.2 * rng.normal(size=1500))
         parts.append(columns(x, np.where(rng.random(1500) < 0.01, 0.0, y)).assign(who=meter, t=t))
-    return _together(parts)
+    return together(parts)
 
 
 # The check half.
@@ -198,7 +198,7 @@ def growth(rng: Rng) -> Made:
             y[t] = limit * size * np.exp(0.02 * rng.normal())
         food = rng.normal(size=len(y))
         parts.append(pandas.DataFrame({"t": np.arange(len(y)), "who": culture, "food": food, "y": y}))
-    return _together(parts)
+    return together(parts)
 
 
 def updown(rng: Rng) -> Made:
@@ -227,7 +227,7 @@ def rivers(rng: Rng) -> Made:
             slow[t] = 0.98 * slow[t - 1] + 0.1 * rain[t]
         flow = (river + 1) * (fast + slow) * np.exp(0.03 * rng.normal(size=4000))
         parts.append(pandas.DataFrame({"t": np.arange(4000), "who": f"r{river}", "rain": rain, "y": flow}))
-    return _together(parts)
+    return together(parts)
 
 
 def roads(rng: Rng) -> Made:
@@ -264,7 +264,7 @@ def states(rng: Rng) -> Made:
         shake = np.array([0.1, 1, 3, 0.5, 0.1])[np.roll(found, 1)] * rng.gamma(4, 0.25, 600)
         frame = pandas.DataFrame({"t": np.arange(600), "who": f"m{machine}", "power": power, "shake": shake})
         parts.append(frame.assign(y=names[found]))
-    return _together(parts)
+    return together(parts)
 
 
 def wide(rng: Rng) -> Made:
@@ -276,7 +276,7 @@ def wide(rng: Rng) -> Made:
         x = rng.normal(size=(500, 500)).astype(np.float32)
         y = x @ weights + rng.normal() + 0.5 * rng.normal(size=500)
         parts.append(columns(x, y).assign(who=site, t=np.arange(500)))
-    return _together(parts)
+    return together(parts)
 
 
 def returns(rng: Rng) -> Made:
@@ -288,7 +288,7 @@ def returns(rng: Rng) -> Made:
             y[t] = np.sqrt(variance) * rng.standard_t(5)
             variance = 0.05 + 0.1 * y[t] ** 2 + 0.8 * variance
         parts.append(columns(x, 0.01 * y).assign(who=share, t=np.arange(2000)))
-    return _together(parts)
+    return together(parts)
 
 
 def latecomers(rng: Rng) -> Made:
@@ -304,7 +304,7 @@ def latecomers(rng: Rng) -> Made:
         x = np.stack([sun, rng.random(rows)], axis=1)
         x[rng.random(x.shape) < 0.1] = np.nan
         parts.append(columns(x, unit * (15 + heat)).assign(who=f"h{house}", t=begin + np.arange(rows)))
-    return _together(parts)
+    return together(parts)
 
 
 def species(rng: Rng) -> Made:
@@ -315,7 +315,7 @@ def species(rng: Rng) -> Made:
         label = rng.choice(100, 4000, p=rng.dirichlet(0.5 * np.ones(100)))
         frame = columns(centres[label] + rng.normal(size=(4000, 12)), [f"species {one:02d}" for one in label])
         parts.append(frame.assign(who=f"o{observer}", t=np.arange(4000)))
-    return _together(parts)
+    return together(parts)
 
 
 def written(rng: Rng) -> Made:

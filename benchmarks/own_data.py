@@ -147,8 +147,8 @@ def error_of(result: Result) -> float:
     return error if np.isfinite(error) else float("inf")
 
 
-def row(name: str, config: Config, chosen: str = METHOD) -> list[str]:
-    """One stream."""
+def row(name: str, config: Config, chosen: str = METHOD, *, tune: bool = True) -> list[str]:
+    """One stream; what tuning would have brought only if asked for."""
     experiment = Experiment.set_up(config)
     stream, model, method = experiment.deal(0), experiment.model, experiment.methods[chosen]
     result = simulate(method, stream, model)
@@ -159,9 +159,9 @@ def row(name: str, config: Config, chosen: str = METHOD) -> list[str]:
         skill = 1 - result.running_error / errors[best]
     fixed = {
         key: error_of(simulate(methods.with_server(method, rule), stream, model))
-        for key, rule in tuned().items()
+        for key, rule in (tuned() if tune else {}).items()
     }
-    first = min(fixed, key=lambda key: fixed[key])
+    first = min(fixed, key=lambda key: fixed[key], default="")
     shown = [f"{100 * float(skill[min(t, len(skill) - 1)]):+.1f}" for t in (9, 99, len(skill) - 1)]
     return [
         name,
@@ -169,7 +169,7 @@ def row(name: str, config: Config, chosen: str = METHOD) -> list[str]:
         best,
         *shown,
         f"{100 * float(np.nanmin(skill[9:])):+.1f}",
-        f"{error_of(result) / fixed[first]:.3f}",
+        f"{error_of(result) / fixed[first]:.3f}" if first else "",
         first,
     ]
 
@@ -178,8 +178,8 @@ def main(only: tuple[str, ...] = ()) -> None:
     """Print the table."""
     rows = [HEADER]
     with tempfile.TemporaryDirectory() as folder:
-        for name, config in configurations(Path(folder), only):
-            rows.append(row(name, config))
+        for name, config in configurations(Path(folder), tuple(set(only) - {"untuned"})):
+            rows.append(row(name, config, tune="untuned" not in only))
             print("  ".join(rows[-1]), file=sys.stderr, flush=True)
     print(f"OFedIQ at the default budget, K = {CLIENTS}, one pass, one seed")
     print(table(rows))

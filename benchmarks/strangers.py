@@ -1,8 +1,8 @@
 """Files that preset auto was not made on: each came as a question, and what it taught is in docs/own-data.md.
 
 `python -m benchmarks strangers` runs them as `own_data` runs its streams: defaults, skill over time, and what tuning
-a step size by hand would have brought. Names choose some of them; `tuning` and `check` are the halves of `newcomers`,
-`ofedgrid` is that method in place of OFedIQ.
+a step size by hand would have brought (not with `untuned`). Names choose some of them; `tuning` and `check` are the
+halves of `newcomers`, `unseen` the files of that module, and `ofedgrid` takes the place of OFedIQ.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pandas
 from benchmarks import table
 from benchmarks.newcomers import CHECK, TUNING, Made, Rng, columns
 from benchmarks.own_data import HEADER, METHOD, row
+from benchmarks.unseen import UNSEEN
 from ofediq.experiment import Config
 
 
@@ -148,14 +149,15 @@ MADE: tuple[Callable[[Rng], Made], ...] = (
 )
 
 
-HALVES = {"tuning": TUNING, "check": CHECK}
+GROUPS = {"tuning": TUNING, "check": CHECK, "unseen": UNSEEN}
 
 
 def configurations(folder: Path, only: tuple[str, ...], method: str = METHOD) -> Iterator[tuple[str, Config]]:
     """Every file by name, or those of `only`."""
-    wanted = {name for one in only for name in (maker.__name__ for maker in HALVES.get(one, ()))} | set(only)
+    wanted = {name for one in only for name in (maker.__name__ for maker in GROUPS.get(one, ()))} | set(only)
     makers = [([17, seed], maker) for seed, maker in enumerate(MADE)]
     makers += [([18, seed], maker) for seed, maker in enumerate((*TUNING, *CHECK))]
+    makers += [([19, seed], maker) for seed, maker in enumerate(UNSEEN)]
     for seed, maker in makers:
         if wanted and maker.__name__ not in wanted:
             continue
@@ -169,9 +171,10 @@ def main(only: tuple[str, ...] = ()) -> None:
     """Print the table."""
     rows = [HEADER]
     method = "ofedgrid" if "ofedgrid" in only else METHOD
+    names = tuple(set(only) - {"ofedgrid", "untuned"})
     with tempfile.TemporaryDirectory() as folder:
-        for name, config in configurations(Path(folder), tuple(set(only) - {"ofedgrid"}), method):
-            rows.append(row(name, config, method))
+        for name, config in configurations(Path(folder), names, method):
+            rows.append(row(name, config, method, tune="untuned" not in only))
             print("  ".join(rows[-1]), file=sys.stderr, flush=True)
     print(f"{method} at the default budget, one pass, one seed")
     print(table(rows))
