@@ -228,10 +228,11 @@ def _own_directory() -> Path:
 
 
 def command(compiler: tuple[str, ...], target: tuple[str, ...], output: Path) -> list[str]:
-    """What makes the library, for a `target` in the compiler's words."""
+    """What makes the library, for a `target` in the compiler's words; options of `$CC` come last, and win."""
     headers = _headers()
     sources = [*([] if headers is None else [f"-I{headers}"]), str(SOURCES / _MAIN)]
-    return [*compiler, *_FLAGS, *target, "-o", str(output), *sources, "-pthread", "-lm"]
+    flags = (*_FLAGS, *target, *compiler[1:])
+    return [compiler[0], *flags, "-o", str(output), *sources, "-pthread", "-lm"]
 
 
 def _compile(compiler: tuple[str, ...], output: Path) -> Path:
