@@ -35,7 +35,7 @@ class MethodStrategy(FedAvg):
     of it, see `wire_bytes`).
 
     Args:
-        method: a method with a period of 1, or the name of one, which gets the parameters that spend `budget`.
+        method: one that sends after every step, or its name, which gets the parameters that spend `budget`.
         clients: K, the nodes that the first round waits for; more may come.
         budget: share of the bits that everyone sending 32 D bits per round would need.
         step_size: of the server, for methods given by name; 1 for FedAvg's.
@@ -78,8 +78,9 @@ class MethodStrategy(FedAvg):
             method = at_budget(
                 method, budget, layout.dim, self.clients, step_size=step_size, steps=num_rounds
             )
-        whole = "must have a period of 1: a round of the app is a step"
-        require(not method.long_windows, "method", whole, method.period)
+        lasts = f"a period of {method.period}" if method.windows is None else "windows that grow"
+        whole = "must send after every step, as `scaffold(period=1)` does: a round of the app is one"
+        require(not method.long_windows, "method", whole, f"{method.name} with {lasts}")
         require(not method.client.personal, "method", "must not predict with models of its own", method.name)
         self.method = method
         self._task = Task.of(method, layout, self.seed)  # type: ignore[arg-type]  # it has a dim

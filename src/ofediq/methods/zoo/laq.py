@@ -154,7 +154,10 @@ class LazyServer(ServerRule):
 
     def around(self, rule: ServerRule) -> ServerRule:
         """There is no lazy method without its own rule."""
-        raise InputError(f"`rule` must be the lazy one, which keeps what clients said last, got {rule.name}")
+        raise InputError(
+            "`server` must be left out and `step_size` be given where the server keeps what clients said last, "
+            f"got {rule.name}"
+        )
 
     def say(self, params: Array, state: Any) -> tuple[dict[str, Array], dict[str, Array]]:
         """The trigger goes with the model."""
