@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,10 +16,12 @@ from ofediq.methods.allowance import expected_bytes
 from ofediq.methods.connection import fedogd_bytes
 from ofediq.methods.metered import metered
 from ofediq.methods.server import Totals
+from ofediq.methods.steering import Budget
 from ofediq.methods.timed_rule import timed
 from ofediq.methods.windows import Growing
+from ofediq.methods.zoo.walking import Walk
 from ofediq.simulation import reference, simulate
-from ofediq.streams import load, partition
+from ofediq.streams import load, partition, synthetic
 
 CLIENTS, STEPS = 20, 60
 
@@ -119,7 +124,9 @@ def test_moves_grow_while_gradients_agree_with_them_and_are_adams_own_when_they_
     assert float(still.close(params, totals, 1, still.begin(params, 1, 1))[1].reach) == 1
 
 
-@pytest.mark.parametrize(("preset", "budget"), [("paper", 1.0), ("authors", 0.1), ("paper", 0.03)])
+@pytest.mark.parametrize(
+    ("preset", "budget"), [("paper", 1.0), ("authors", 0.1), ("paper", 0.03), ("authors", 0.005)]
+)
 def test_the_engine_does_what_the_loop_does_and_keeps_the_budget_of_all_bytes(
     preset: str, budget: float
 ) -> None:
@@ -135,6 +142,84 @@ def test_the_engine_does_what_the_loop_does_and_keeps_the_budget_of_all_bytes(
     if budget == 1.0:
         whole = simulate(methods.fedogd(0.1, preset), stream, model)
         assert abs(fast.accuracy[-1] - whole.accuracy[-1]) < 0.01
+
+
+SMALL = [("regression", 30, 31), ("classification", 20, 63)]
+
+
+@pytest.mark.parametrize(("task", "features", "dim"), SMALL)
+def test_where_messages_are_few_clients_that_walk_learn_far_more_from_the_same_bytes(
+    task: str, features: int, dim: int
+) -> None:
+    shape: Any = {"clients": 100, "steps": 300, "features": features, "classes": 3, "noise": 0.3, "seed": 4}
+    stream = synthetic(task, **shape)  # type: ignore[arg-type]  # one of its tasks
+    model = models.linear(features) if task == "regression" else models.softmax(features, 3)
+    assert model.dim == dim
+    whole = fedogd_bytes(dim) * stream.clients * stream.steps
+
+    def found(key: str) -> float:
+        method = methods.at_budget(
+            key, 0.003, dim, 100, step_size=0.01, preset="authors", steps=stream.steps, budget_of="total"
+        )
+        result = reference(method, stream, model)
+        assert result.bytes_total.sum() < 1.05 * 0.003 * whole
+        return float(result.error.mean())
+
+    assert isinstance(
+        methods.make("ofedduplex", methods.Terms(0.003, dim, 100, 300), preset="authors").client, Walk
+    )
+    assert found("ofedduplex") < 0.7 * found("ofedduplex(walks=False)")
+
+
+def test_only_long_windows_of_adam_walk() -> None:
+    def client(key: str, budget: float, preset: str) -> object:
+        return methods.at_budget(key, budget, 650, 1000, preset=preset, steps=300).client
+
+    assert isinstance(client("ofedduplex", 0.001, "authors"), Walk)
+    assert not isinstance(client("ofedduplex", 0.01, "authors"), Walk)
+    assert not isinstance(client("ofedduplex", 0.001, "paper"), Walk)
+    assert not isinstance(client("ofedduplex(walks=False)", 0.001, "authors"), Walk)
+    with pytest.raises(InputError, match=r"`walks` needs preset authors.*got True"):
+        client("ofedduplex(walks=True)", 0.001, "paper")
+    with pytest.raises(InputError, match=r"`walks` must be True, False or None, got 3"):
+        client("ofedduplex(walks=3)", 0.001, "authors")
+
+
+@pytest.mark.parametrize("dim", [3, 20, 101])
+@pytest.mark.parametrize("budget", [0.001, 0.0001])
+@pytest.mark.parametrize("preset", ["paper", "authors"])
+def test_budgets_that_pay_for_a_message_or_two_have_windows_too(dim: int, budget: float, preset: str) -> None:
+    for clients, steps in itertools.product((1, 10, 1000), (2, 300, 10_000)):
+        method = methods.at_budget(
+            "ofedduplex", budget, dim, clients, preset=preset, steps=steps, budget_of="total"
+        )
+        assert len(method.ends(steps)) <= steps
+
+
+def test_few_windows_begin_late_and_most_of_the_budget_is_spent_before_the_last_of_them() -> None:
+    with pytest.raises(InputError, match=r"`shortest` must lie in \[1, longest\], got 9"):
+        Growing(8.0, 64, 9.0)
+    windows = Growing(64.0, 300, 16.0)
+    ends = windows.ends(300)
+    assert (ends[0], ends[-1]) == (16, 288)
+    np.testing.assert_array_equal(np.cumsum(windows.length(np.concatenate([[0], ends[:-1]]))), ends)
+    rule = Budget(1000.0, 300, windows=Growing(200.0, 300, 40.0))
+    signal, spent, before = rule.init(50, 10, 48), 0.0, 0
+    for end in rule.windows.ends(300).tolist():  # type: ignore[union-attr]  # given above
+        spent += float(signal.wanted)
+        signal = rule.next(
+            signal,
+            total=np.ones(50, np.float32),
+            bits=signal.wanted,
+            senders=np.int32(5),
+            clients=np.int32(10),
+            step=np.int32(end),
+            period=end - before,
+        )
+        before = end
+    last = rule.windows.ends(300)[-1]  # type: ignore[union-attr]  # given above
+    assert last < 240  # a fifth of the time comes after it
+    assert 0.85 < spent / (300 * 1000.0) <= 1
 
 
 @pytest.mark.parametrize("counted", ["uplink", "total"])

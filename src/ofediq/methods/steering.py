@@ -24,7 +24,7 @@ _GAIN = 0.7  # of the whole correction in one step: what arrives is random
 _FASTEST = 16.0  # largest factor that z moves by in one step
 _LOST = 12.0  # expected messages that fail to come before the scale counts as lost: by chance once in e^12
 _TELLING = 2.0**10  # louder messages reach the largest symbol: their size says nothing of the update's shape
-_PATIENCE = 8  # steps at least over which a credit or a debt is made up for
+_PATIENCE = 8  # rounds at least over which a credit or a debt is made up for, or an eighth of them
 _LEAST, _MOST = 2.0**-110, 2.0**100  # between them lies every step of a grid
 
 
@@ -172,21 +172,23 @@ class Budget:
     def _nominal(self, step: Array, period: Array, lean: Array) -> tuple[Array, Array]:
         """What the round after `step` gets of an even run's rest, in mean steps, and its share w of that rest.
 
-        w = ((t+L)^(1-a) - t^(1-a)) / (T^(1-a) - t^(1-a)), and L steps' worth where no end is in sight.
+        w = ((t+L)^(1-a) - t^(1-a)) / (E^(1-a) - t^(1-a)), where E is half-way between the end of the last
+        window within T, after which nothing is sent, and T: the other half is for surprises, which nothing could make
+        up for then. L steps' worth where no end is in sight.
         """
         xp, window = namespace(step), float32(period)
         if self.steps is None:
             return xp.full_like(step, window), xp.full_like(step, window / _WINDOW)
         rest = xp.maximum(np.float32(self.steps) - step, window)
-        power = 1 - lean
-        # With x = t/T and y = L/T: (x + y)^b - x^b, exact also where y is far below x.
-        start, growth = step / np.float32(self.steps), window / xp.maximum(step, np.float32(0.5))
+        power, end = 1 - lean, np.float32(self._end)
+        # With x = t/E and y = L/E: (x + y)^b - x^b, exact also where y is far below x.
+        start, growth = step / end, window / xp.maximum(step, np.float32(0.5))
         gained = xp.where(
-            step > 0, start**power * xp.expm1(power * xp.log1p(growth)), (window / self.steps) ** power
+            step > 0, start**power * xp.expm1(power * xp.log1p(growth)), (window / end) ** power
         )
         share = xp.minimum(gained / xp.maximum(1 - start**power, gained), np.float32(1))
-        inside = step < np.float32(self.steps)
-        return xp.where(inside, rest * share, window), xp.where(inside, share, np.float32(1 / _PATIENCE))
+        inside = step < end
+        return xp.where(inside, rest * share, window), xp.where(inside, share, np.float32(1 / self._patience))
 
     def _plan(self, ahead: Array, slowing: Array, step: Array, period: Array) -> Array:
         """The bits that the next round should spend; `slowing` is how recent updates compare with the usual ones."""
@@ -198,7 +200,7 @@ class Budget:
         early = xp.clip(1 - step / np.float32(self._horizon / 5), np.float32(0), np.float32(1))
         lean = early * np.float32(self.front) + (1 - early) * seen
         nominal, share = self._nominal(step, period, lean)
-        wanted = nominal - ahead * xp.minimum(share, np.float32(1 / _PATIENCE))
+        wanted = nominal - ahead * xp.minimum(share, np.float32(1 / self._patience))
         return np.float32(self.bits_per_step) * xp.clip(wanted, nominal / 64, 8 * nominal)
 
     def _most_credit(self, step: Array) -> Array:
@@ -217,6 +219,21 @@ class Budget:
     @property
     def _horizon(self) -> int:
         return _WINDOW if self.steps is None else self.steps
+
+    @property
+    def _patience(self) -> float:
+        """Rounds at least over which a credit or a debt is made up for."""
+        if self.windows is None:
+            return _PATIENCE
+        return min(_PATIENCE, max(1.0, len(self.windows.ends(self.windows.steps)) / 8))
+
+    @property
+    def _end(self) -> float:
+        """E: the step up to which the budget is shared out."""
+        if self.windows is None or self.steps is None:
+            return self._horizon
+        ends = self.windows.ends(self.steps)
+        return (int(ends[-1]) + self.steps) / 2 if ends.size else self.steps
 
     # What a message costs ---------------------------------------------------------------------------------------
 

@@ -24,19 +24,23 @@ class Growing:
 
     What is learnt early helps all later steps, and late gradients say little new. Lengths are 1, 2, 3, 4, 6, 8, 12,
     16, ..., so that compiled code is made for a few of them; after T all are as long as the last. The first step is a
-    window of its own. Only whole numbers decide, so that everyone who counts comes to the same windows.
+    window of its own unless `shortest` says otherwise. Only whole numbers decide, so that everyone who counts comes
+    to the same windows.
 
     Attributes:
         longest: length of a window near T.
         steps: T.
+        shortest: no window is shorter, where one of that length is not longer than `longest`.
     """
 
     longest: float
     steps: int
+    shortest: float = 1.0
 
     def __post_init__(self) -> None:
         require(1 <= self.longest < 2**20, "longest", "must lie in [1, 2^20)", self.longest)
         require_integer("steps", self.steps, 1, 2**30)
+        require(1 <= self.shortest <= self.longest, "shortest", "must lie in [1, longest]", self.shortest)
         many = self.steps / self.longest <= _MOST_WINDOWS
         require(many, "steps", f"must be at most {_MOST_WINDOWS:,} of the longest windows", self.steps)
 
@@ -45,6 +49,8 @@ class Growing:
 
         >>> Growing(8.0, 64).length(np.array([0, 1, 4, 16, 36, 64, 1000]))
         array([1, 1, 2, 4, 6, 8, 8], dtype=int32)
+        >>> Growing(8.0, 64, shortest=3.0).length(np.array([0, 1, 4, 16, 36, 64, 1000]))
+        array([3, 3, 3, 4, 6, 8, 8], dtype=int32)
         """
         xp, (starts, lengths) = namespace(step), _table(self)
         place = (xp.asarray(step)[..., None] >= xp.asarray(starts)).sum(-1) - 1
@@ -87,7 +93,8 @@ class Growing:
 def _table(windows: Growing) -> tuple[Steps, Steps]:
     """The steps from which on windows have each length."""
     lengths = [1, *(size for power in range(1, 20) for size in (2**power, 3 * 2 ** (power - 1)))]
-    kept = sorted(size for size in lengths if size <= windows.longest)
+    within = sorted(size for size in lengths if size <= windows.longest)
+    kept = [size for size in within if size >= windows.shortest] or within[-1:]
     # `longest` sqrt(t / T) >= length
     starts = [0, *(int(np.ceil(windows.steps * (size / windows.longest) ** 2)) for size in kept[1:])]
     return np.array(starts, np.int32), np.array(kept, np.int32)

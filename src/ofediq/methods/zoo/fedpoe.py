@@ -57,17 +57,19 @@ class Mixed(Beside):
     def learn(self, window: Window, sample: Sample, down: Down, memory: Any) -> Window:
         """Both models learn, and the odds follow their losses."""
         notes = window.notes
-        common, own = (finite(loss) for loss in sample.losses)
         inner = self.inner.learn(
             inside(window), sample._replace(losses=sample.losses[:1]), down, memory["inner"]
         )
-        moved = {
-            "inner": inner.notes,
-            "own": notes["own"] - np.float32(self.step_size) * sample.gradient(notes["own"]),
+        own = notes["own"] - np.float32(self.step_size) * sample.gradient(notes["own"])
+        return inner._replace(notes={"inner": inner.notes, "own": own, **self._odds(notes, sample.losses)})
+
+    def _odds(self, notes: Mapping[str, Array], losses: tuple[Array, ...]) -> dict[str, Array]:
+        """What the weights depend on, after one more sample."""
+        common, own = (finite(loss) for loss in losses)
+        return {
             "gap": namespace(own).clip(notes["gap"] + (own - common), -LARGEST, LARGEST),
             "spent": notes["spent"] + self._spent(notes["gap"], notes["spent"], common, own),
         }
-        return inner._replace(notes=moved)
 
     def _rate(self, spent: Array) -> Array:
         """r: how far the odds follow the losses."""

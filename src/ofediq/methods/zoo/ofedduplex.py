@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ofediq.errors import require
 from ofediq.methods.composition import Method
@@ -15,15 +15,29 @@ from ofediq.methods.metered import metered
 from ofediq.methods.participation import norm_proportional
 from ofediq.methods.presets import federated
 from ofediq.methods.registry import Terms, named
-from ofediq.methods.server import Adam
+from ofediq.methods.server import Adam, descend
 from ofediq.methods.steered_rule import steered
 from ofediq.methods.steering import budget as steer_to
 from ofediq.methods.timed_rule import timed
 from ofediq.methods.windows import Growing
+from ofediq.methods.zoo.walking import walk
 
 _LEAST = 128.0  # bits of a message that says anything
 _CLIENTS = 185.0  # how many make a byte up worth as much as one down
 _FARTHEST, _FEW = 4.0, 64.0  # times Adam's move, where there are so few of them or fewer
+_LONG = 10.0  # steps of a window from which on clients walk by themselves
+_STRIDE = 20.0  # AdaGrad's step size over Adam's: a client alone has few and noisy gradients
+_GRADIENT, _WALK = 16.0, 2.0  # a message of x bits per parameter leaves this to the power of -x behind
+
+
+class _Rhythm(NamedTuple):
+    """When messages go down, and how long they are."""
+
+    windows: Growing | None
+    period: int
+    mean: float  # steps per window, as planned
+    often: float  # windows per step
+    message: float  # bits
 
 
 def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,6 +52,7 @@ def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
 @named(
     "ofedduplex",
     source="ours: OFedGrid upwards; downwards moves rounded to a grid; windows that grow",
+    memory="nothing; where clients walk a model of their own, its squares and two numbers",
     spend=_spend,
     counts="total",
 )
@@ -54,6 +69,7 @@ def ofedduplex(
     power: float = 0.2,
     keeps: float | None = None,
     seeks: bool = True,
+    walks: bool | None = None,
 ) -> Method:
     """OFedDuplex: OFedGrid in both directions, with one budget for all bytes on the sockets. Not in the paper.
 
@@ -61,7 +77,8 @@ def ofedduplex(
     is said, up or down, before there is enough to say. Up as OFedGrid, where a message also pays for its frame, topic
     and acknowledgement. Down goes one message per window: the move, rounded to the finest grid that the bits due pay
     for, and some of what was rounded away before (`Metered`). How many windows and how many bits each follows from
-    what opening one costs.
+    what opening one costs. Where that makes windows long, clients do not wait for the server: each walks on from the
+    common model by itself, predicts with both, and sends how far it came (`Walk`).
 
     Args:
         bytes_per_step: bytes that all clients together may send and receive per step, everything included.
@@ -73,51 +90,66 @@ def ofedduplex(
         down: share of the bytes that goes into broadcasts. By default 1 / (1 + sqrt(185 / K)): what goes up adds up
             over the clients, what goes down does not.
         front: how much the uplink leans towards early steps, see `Budget`.
-        lean: how much broadcasts lean towards early ones, see `Metered`.
+        lean: how much broadcasts lean towards early ones, see `Metered`; half of it where clients walk.
         power: how much farther Adam moves after a longer window, see `Timed`.
         keeps: how much of what was rounded away is remembered, see `Metered`; by default what a message of x bits per
             parameter leaves behind, 16^-x, and at most a half.
         seeks: whether Adam's moves grow where gradients agree with the moves before them, see `Timed`.
+        walks: whether clients walk by themselves; by default with preset authors and windows of ten steps or more.
     """
     down = 1 / (1 + math.sqrt(_CLIENTS / clients)) if down is None else down
     require(0 < down < 1, "down", "must lie in (0, 1)", down)
     require(isinstance(seeks, bool), "seeks", "must be True or False", seeks)
+    require(walks is None or isinstance(walks, bool), "walks", "must be True, False or None", walks)
     base, link = federated("OFedDuplex", step_size, preset), Connection()
+    adam = isinstance(base.server, Adam)
+    require(adam or not walks, "walks", "needs preset authors: AdaGrad follows Adam's step size", walks)
     each = 8 * bytes_per_step / clients  # bits per client and step
-    opening = 8 * (
-        link.broadcast_bytes(replace(base, broadcast=metered(1.0))) + 4.0
-    )  # and the number that steers
-    wanted = max(_LEAST, _message_bits(down * each, opening, dim))
-    mean = max(1.0, (opening + wanted) / (down * each))  # steps per window
-    affordable = math.ceil((opening + _LEAST) / (down * each))  # steps that pay for the shortest message
-    windows = None if steps is None or mean == 1 or affordable > steps else _windows(mean, steps)
-    period = 1 if windows is not None else max(round(mean), affordable)
-    count = 1 / period if windows is None or steps is None else len(windows.ends(steps)) / steps
-    message = max(_LEAST, down * each / count - opening)
+    # A broadcast, and the number that steers.
+    opening = 8 * (link.broadcast_bytes(replace(base, broadcast=metered(1.0))) + 4.0)
+    rhythm = _rhythm(down * each, opening, dim, steps, _GRADIENT)
+    walking = adam and (rhythm.mean >= _LONG if walks is None else walks)
+    if walking:
+        rhythm = _rhythm(down * each, opening, dim, steps, _WALK)
+        lean = lean / 2
+    windows, period, mean, often, message = rhythm
     kept = min(0.5, 16 ** (-message / dim)) if keeps is None else keeps
     beside = 8.0 * link.update_bytes(base, dim)
     rule = steer_to((1 - down) * each * clients, steps, front, extra_bits=beside, windows=windows)
     server = base.server
     if isinstance(server, Adam):  # half-way between a memory of so many moves and one of so many steps
         server = replace(server, decay=max(0.7, server.decay ** math.sqrt(mean)))
+    server = descend(1.0) if walking else timed(server, power, _longest(steps, often) if seeks else None)
     return replace(
         base,
+        client=walk(base.client, _STRIDE * step_size) if walking else base.client,
         participation=norm_proportional(rule.spread),
         compress=grid(rule.spread),
-        server=steered(timed(server, power, _longest(steps, count) if seeks else None), rule),
+        server=steered(server, rule),
         broadcast=metered(message, windows, lean * max(0.0, 1 - message / (8 * dim)), kept),
         windows=windows,
         period=period,
     )
 
 
-def _message_bits(each: float, opening: float, dim: int) -> float:
+def _rhythm(each: float, opening: float, dim: int, steps: int | None, left: float) -> _Rhythm:
+    """Messages out of `each` bits per step, whose x bits per parameter leave `left` to the power of -x behind."""
+    wanted = max(_LEAST, _message_bits(each, opening, dim, left))
+    mean = max(1.0, (opening + wanted) / each)  # steps per window
+    affordable = math.ceil((opening + _LEAST) / each)  # steps that pay for the shortest message
+    windows = None if steps is None or mean == 1 or affordable > steps else _windows(mean, steps)
+    period = 1 if windows is not None else max(round(mean), affordable)
+    count = 1 / period if windows is None or steps is None else len(windows.ends(steps)) / steps
+    return _Rhythm(windows, period, mean, count, max(_LEAST, each / count - opening))
+
+
+def _message_bits(each: float, opening: float, dim: int, left: float) -> float:
     """Bits of a message that teach most, out of `each` bits per step.
 
-    A message of x bits per parameter brings about 1 - 16^-x of a move, and costs `opening` beside: per bit most where
-    16^x = 1 + log(16) (opening / D + x). With many bits the number of moves and their precision grow alike.
+    A message of x bits per parameter brings about 1 - b^-x of a move, b = `left`, and costs `opening` beside: per bit
+    most where b^x = 1 + log(b) (opening / D + x). With many bits the number of moves and their precision grow alike.
     """
-    found, base = 0.2, math.log(16)
+    found, base = 0.2, math.log(left)
     for _ in range(20):
         found = math.log1p(base * (opening / dim + found)) / base
     return dim * max(found, math.sqrt(each / dim / 1.32))
@@ -129,8 +161,13 @@ def _longest(steps: int | None, count: float) -> float:
 
 
 def _windows(mean: float, steps: int) -> Growing:
-    """Windows of at least `mean` steps on average, or one."""
+    """Windows of at least `mean` steps on average, or one. A few long ones begin with T / (N + 1)^2 steps or so."""
     longest = 2 * mean
-    while len((found := Growing(longest, steps)).ends(steps)) > max(1, steps / mean):
+
+    def grown() -> Growing:
+        first = min(longest * longest / steps, steps, longest) / 4 if mean >= _LONG else 1.0
+        return Growing(longest, steps, max(1.0, first))
+
+    while len((found := grown()).ends(steps)) > max(1, steps / mean):
         longest *= 1.02
     return found
