@@ -98,6 +98,15 @@ def test_what_is_no_model_is_one_sentence(damage: bytes, tmp_path: Path) -> None
         ofediq.load_model(tmp_path / "nothing")
 
 
+def test_a_parameter_that_changed_on_the_disk_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    save_model(path, params_of(SPECS["softmax"]), SPECS["softmax"], {})
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-3] + bytes([whole[-3] ^ 1]) + whole[-2:])
+    with pytest.raises(DataError, match="its parameters are damaged"):
+        ofediq.load_model(path)
+
+
 def test_export_writes_onnx_and_npz(tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     save_model(tmp_path / "model.safetensors", params_of(SPECS["mlp"]), SPECS["mlp"], {"method": "OFedIQ"})

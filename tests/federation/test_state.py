@@ -59,7 +59,7 @@ def test_the_past_is_added_to_and_not_written_again(tmp_path: Path) -> None:
         assert vars(one) == {**vars(other), "present": False}
 
 
-@pytest.mark.parametrize("harm", ["gone", "torn", "longer", "nonsense"])
+@pytest.mark.parametrize("harm", ["gone", "torn", "longer", "nonsense", "renamed", "spacing"])
 def test_a_damaged_history_costs_curves_and_nothing_else(tmp_path: Path, harm: str) -> None:
     server, path = started(clip=None), tmp_path / "state.npz"
     for _ in range(6):
@@ -71,12 +71,18 @@ def test_a_damaged_history_costs_curves_and_nothing_else(tmp_path: Path, harm: s
         history.unlink()
     else:
         history.write_bytes(
-            {"torn": whole[:-3], "longer": whole + whole[-72:], "nonsense": b"\x00" * 99}[harm]
+            {
+                "torn": whole[:-3],
+                "longer": whole + whole[-72:],
+                "nonsense": b"\x00" * 99,
+                "renamed": whole.replace(b'"step"', b'"stop"'),
+                "spacing": whole.replace(b'"spacing": 1', b'"spacing": 0'),
+            }[harm]
         )
     found = ServerState.read(path)
     assert found is not None
     assert found.step == 6
-    assert len(found.record["points"]) == {"gone": 0, "torn": 5, "longer": 6, "nonsense": 0}[harm]
+    assert len(found.record["points"]) == {"torn": 5, "longer": 6}.get(harm, 0)
     again = coordinator(methods.fedogd(1.0), saved=found)
     again.saved().write(path)
     assert ServerState.read(path).record["points"] == found.record["points"]  # type: ignore[union-attr]  # it is there

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,8 +44,9 @@ def save_model(
         card: data, features, method, bits, metrics: anything that is JSON.
     """
     described = None if spec is None else spec.to_dict()
-    about = {"format": "ofediq", "model": json.dumps(described), "card": json.dumps(dict(card))}
     values = np.ascontiguousarray(params, "<f4")
+    about = {"format": "ofediq", "model": json.dumps(described), "card": json.dumps(dict(card))}
+    about["crc32"] = str(zlib.crc32(values.tobytes()))
     place = {"dtype": "F32", "shape": list(values.shape), "data_offsets": [0, values.nbytes]}
     header = json.dumps({"__metadata__": about, "params": place}, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 8)
@@ -161,7 +163,10 @@ def load_model(path: str | Path) -> LearntModel:
         if about["format"] != "ofediq" or place["dtype"] != "F32":
             raise ValueError("it is not a model of ofediq")
         first, last = place["data_offsets"]
-        params = np.frombuffer(data[_LENGTH.size + size :][first:last], "<f4").astype(np.float32)
+        numbers = data[_LENGTH.size + size :][first:last]
+        if "crc32" in about and int(about["crc32"]) != zlib.crc32(numbers):  # earlier versions had none
+            raise ValueError("its parameters are damaged")
+        params = np.frombuffer(numbers, "<f4").astype(np.float32)
         described = json.loads(about["model"])
         spec = None if described is None else ModelSpec.from_dict(described)
         model = None if spec is None else spec.build()

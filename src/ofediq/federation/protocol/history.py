@@ -20,6 +20,16 @@ from ofediq.storage import save_bytes
 
 Point = Mapping[str, float]
 _WHOLE = ("step", "samples")  # numbers of a point that are counts
+_ALL = {
+    *_WHOLE,
+    "seconds",
+    "senders",
+    "expected",
+    "error",
+    "naive",
+    "bits_wire",
+    "bits_fedogd",
+}  # that it must have
 
 
 def history_file(path: Path) -> Path:
@@ -59,6 +69,8 @@ def read_points(path: Path, count: int, step: int) -> tuple[list[dict[str, float
         first, _, rest = path.read_bytes().partition(b"\n")
         about = json.loads(first)
         names, spacing = [str(name) for name in about["names"]], int(about["spacing"])
+        if not set(names) >= _ALL or len(set(names)) < len(names) or spacing < 1:
+            return [], 1
         rows = np.frombuffer(rest[: len(rest) // (8 * len(names)) * 8 * len(names)], "<f8")
     except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError):
         return [], 1
