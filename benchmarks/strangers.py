@@ -1,6 +1,6 @@
 """Files that preset auto was not made on: each came as a question, and what it taught is in docs/own-data.md.
 
-`python -m benchmarks strangers` runs them as `own_data` runs its streams: defaults, skill over time, and what tuning
+`python -m benchmarks.strangers` runs them as `own_data` runs its streams: defaults, skill over time, and what tuning
 a step size by hand would have brought (not with `untuned`). Names choose some of them; `tuning` and `check` are the
 halves of `newcomers`, `unseen` the files of that module, and `ofedgrid` takes the place of OFedIQ.
 """
