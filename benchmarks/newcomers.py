@@ -1,4 +1,4 @@
-"""Files for preset auto in two halves: on TUNING its constants were looked at, on CHECK they were not.
+"""Files for preset auto in two halves: on TUNING its constants are chosen, CHECK tells how they do elsewhere.
 
 Made by other mechanisms than those of `own_data` and the older strangers; `benchmarks/strangers.py` runs them.
 """
