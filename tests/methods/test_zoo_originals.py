@@ -113,6 +113,20 @@ def test_corrections_beat_fedavg_where_data_differ() -> None:
     assert abs(ends["vrlsgd"] - 0.1) < 1e-3
 
 
+def test_fednova_is_right_where_fedavg_leans_towards_busy_clients() -> None:
+    # One client wants 1 and sees a sample in every step, the other wants -1 and sees one per window of four: together
+    # they want 0, and FedAvg ends near (4 - 1) / (4 + 1).
+    data = Dataset("two", np.ones((2, 1), np.float32), np.array([1, -1], np.float32), "regression")
+    order = np.tile(np.array([[0, 1], [0, -1], [0, -1], [0, -1]], np.int32), (500, 1))
+    unequal, model = Stream(data, order), models.linear(1, intercept=False)
+    ends = {
+        name: float(simulate(make(f"{name}(period=4, step_size=0.005)"), unequal, model).params[0])
+        for name in ("fedavg", "fednova")
+    }
+    assert ends["fedavg"] == pytest.approx(0.6, abs=0.02)
+    assert ends["fednova"] == pytest.approx(0.0, abs=0.02)
+
+
 # LAQ and LASG ------------------------------------------------------------------------------------------------------
 
 
