@@ -35,7 +35,8 @@ class Alarm:
         self._present, self._say, self._done, self._said = stream.present.sum(axis=1), say, 0, False
         self._guess = None if stream.classes is None else math.log(max(stream.classes, 2))
         curves = [] if self._guess else (naive or naive_references(stream)).values()
-        self._worst = np.nanmax([*curves], axis=0) if curves else None
+        # Before the second sample of a client there may be no reference at all: then nothing is far.
+        self._worst = np.fmax.reduce([*curves], axis=0) if curves else None
 
     def __call__(self, losses: Curve, errors: Curve) -> None:
         """The next steps, sums over the clients."""

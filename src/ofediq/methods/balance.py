@@ -45,7 +45,7 @@ def balanced(
         moved: what the model did in the last rounds, [width].
         rows: the updates of this round, [n, width].
         senders: places among the members of those who sent them, [n].
-        known: of which of these enough is known to say that they oppose the others, [n].
+        known: of which of these enough is known to say whom they serve or oppose, [n].
 
     >>> wishes = np.array([[1.0, 1, 0], [1, 0, 1], [1, -1, 0], [1, 0, -1], [1, 0, 0], [-9, 0, 0], [-9, 0, 0]])
     >>> balanced(wishes, np.zeros(3), wishes, np.arange(7), np.ones(7, bool)).tolist()
@@ -64,8 +64,9 @@ def balanced(
 
     weights = _halved(wishes, weights, after, lambda one: MOST * _middle(one) - float(one.max()))
     served = _cosines(wishes, after(weights))[senders]
-    agreeing = np.where(known, _rising(served, OPPOSED, DOUBTED), 1.0)
-    found: Floats = _rising(weights[senders], _LEAST, 1.0) * agreeing
+    agreeing = _rising(served, OPPOSED, DOUBTED)
+    # Of first updates nothing is known but noise: in few dimensions some of it agrees with the sum by chance.
+    found: Floats = np.where(known, _rising(weights[senders], _LEAST, 1.0) * agreeing, 1.0)
     return found
 
 
