@@ -12,6 +12,8 @@ import sys
 import benchmarks
 from benchmarks import peers
 
+_NO_BENCHMARKS = ("__main__", "crowd", "peers", "fresh", "newcomers", "unseen")  # what others are made of
+
 
 def main(names: list[str]) -> int:
     """Run the `main` of each named module; without names, of every module in this folder."""
@@ -20,7 +22,7 @@ def main(names: list[str]) -> int:
     known = sorted(
         module.name
         for module in pkgutil.iter_modules(benchmarks.__path__)
-        if module.name not in ("__main__", "crowd", "peers")
+        if module.name not in _NO_BENCHMARKS
     )
     unknown = [name for name in names if name not in known]
     if unknown:

@@ -2,7 +2,7 @@
 
 `python -m benchmarks.strangers` runs them as `own_data` runs its streams: defaults, skill over time, and what tuning
 a step size by hand would have brought (not with `untuned`). Names choose some of them; `tuning` and `check` are the
-halves of `newcomers`, `unseen` the files of that module, and `ofedgrid` takes the place of OFedIQ.
+halves of `newcomers`, `unseen` and `fresh` the files of those modules, and `ofedgrid` takes the place of OFedIQ.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import pandas
 
 from benchmarks import table
+from benchmarks.fresh import FRESH
 from benchmarks.newcomers import CHECK, TUNING, Made, Rng, columns
 from benchmarks.own_data import HEADER, METHOD, row
 from benchmarks.unseen import UNSEEN
@@ -149,7 +150,7 @@ MADE: tuple[Callable[[Rng], Made], ...] = (
 )
 
 
-GROUPS = {"tuning": TUNING, "check": CHECK, "unseen": UNSEEN}
+GROUPS = {"tuning": TUNING, "check": CHECK, "unseen": UNSEEN, "fresh": FRESH}
 
 
 def configurations(folder: Path, only: tuple[str, ...], method: str = METHOD) -> Iterator[tuple[str, Config]]:
@@ -158,6 +159,7 @@ def configurations(folder: Path, only: tuple[str, ...], method: str = METHOD) ->
     makers = [([17, seed], maker) for seed, maker in enumerate(MADE)]
     makers += [([18, seed], maker) for seed, maker in enumerate((*TUNING, *CHECK))]
     makers += [([19, seed], maker) for seed, maker in enumerate(UNSEEN)]
+    makers += [([20, seed], maker) for seed, maker in enumerate(FRESH)]
     for seed, maker in makers:
         if wanted and maker.__name__ not in wanted:
             continue

@@ -71,9 +71,9 @@ typedef struct {
   ofediq_moments moments;
   double fading[OFEDIQ_FORECASTS], naive[OFEDIQ_FORECASTS], change, kept, usual, miss, starts, forecast, unit;
   struct {
-    double misses[OFEDIQ_FORECASTS], rivals[OFEDIQ_FORECASTS], tried[OFEDIQ_FORECASTS], tails;
+    double misses[OFEDIQ_FORECASTS], rivals[OFEDIQ_FORECASTS], tried[OFEDIQ_FORECASTS];
   } trials[2]; /* of forecasts in usual times, and of those made after a far target */
-  uint8_t far; /* the last target was one */
+  double tails, far; /* of errors in usual times; how far the last target was, 0 if not */
 #endif
   ofediq_reading readings[OFEDIQ_NUMBERS + 1];
   double time; /* of the next sample, in seconds since 1970 */

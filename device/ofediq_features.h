@@ -223,14 +223,15 @@ static void weigh_numbers(const ofediq_features *known, double *weights) {
   static const double more[OFEDIQ_FORECASTS] = OFEDIQ_UNORDERED;
   static const double prior[2][OFEDIQ_FORECASTS] = {OFEDIQ_PRIOR, OFEDIQ_FAR_PRIOR};
   static const double margins[OFEDIQ_FORECASTS] = OFEDIQ_MARGINS;
-  const double *misses = known->trials[known->far].misses, *rivals = known->trials[known->far].rivals;
-  const double *tried = known->trials[known->far].tried, tails = known->trials[known->far].tails;
-  double best = -HUGE_VAL, level = misses[0], heavy = 1, usual = known->far ? known->trials[0].misses[0] : 0;
+  const int far = known->far > 0;
+  const double *misses = known->trials[far].misses, *rivals = known->trials[far].rivals;
+  const double *tried = known->trials[far].tried;
+  double best = -HUGE_VAL, level = misses[0], heavy = 1, once = far ? OFEDIQ_FAR_ERROR : 0;
   double loose = unordered(known);
-  if (tails > 0) heavy = least(3 * level * level / tails, 1);
+  if (!far && known->tails > 0) heavy = least(3 * level * level / known->tails, 1);
   for (int i = 0; i < OFEDIQ_FORECASTS; i++) {
-    double better = log_ratio(rivals[i] * tried[i] + usual, misses[i] * tried[i] + usual) - margins[i];
-    weights[i] = prior[known->far][i] + loose * more[i] + least(heavy * tried[i], OFEDIQ_MOST_TRIALS) / 2 * better;
+    double better = log_ratio(rivals[i] * tried[i] + once, misses[i] * tried[i] + once) - margins[i];
+    weights[i] = prior[far][i] + loose * more[i] + least(heavy * tried[i], OFEDIQ_MOST_TRIALS) / 2 * better;
     if (known->naive[i] == known->naive[i] && weights[i] > best) best = weights[i];
   }
   for (int i = 0; i < OFEDIQ_FORECASTS; i++) {
@@ -286,24 +287,26 @@ static void observe_anchors(const ofediq_features *known, float *anchors) {
 
 static void learn_past(ofediq_features *known, double target) {
   double errors[OFEDIQ_FORECASTS], miss = (known->forecast - target) * (known->forecast - target);
-  double change = target - known->past[0], *misses = known->trials[known->far].misses;
-  double *rivals = known->trials[known->far].rivals, *tried = known->trials[known->far].tried;
+  const int far = known->far > 0;
+  double change = target - known->past[0], *misses = known->trials[far].misses;
+  double *rivals = known->trials[far].rivals, *tried = known->trials[far].tried;
   if (miss == miss) known->starts++;
   for (int i = 0; i < OFEDIQ_FORECASTS; i++) {
-    errors[i] = (known->naive[i] - target) * (known->naive[i] - target);
+    double off = (known->naive[i] - target) / (far ? known->far : 1);
+    errors[i] = off * off;
     if (errors[i] != errors[i]) continue;
     tried[i]++;
     misses[i] = average(misses[i], errors[i], tried[i]);
     rivals[i] = average(rivals[i], errors[0], tried[i]);
   }
-  known->trials[known->far].tails = average(known->trials[known->far].tails, errors[0] * errors[0], tried[0]);
+  if (!far) known->tails = average(known->tails, errors[0] * errors[0], tried[0]);
   if (known->number > 0) {
     double distance = fabs(target - known->kept);
     double reach = known->number >= OFEDIQ_FAR_NEEDED && known->usual > 0 ? OFEDIQ_FAR * known->usual : HUGE_VAL;
-    known->far = !known->far && distance > reach;
+    known->far = !far && distance > reach ? distance : 0;
     known->usual = average(known->usual, least(distance, reach), known->number);
   }
-  if (!known->far) known->kept = target;
+  if (!(known->far > 0)) known->kept = target;
   known->miss = average(known->miss, miss, known->starts);
   known->change = average(known->change, change * change, known->number);
   for (int i = 0; i < FADES; i++) {

@@ -210,6 +210,20 @@ def test_after_a_target_far_away_the_client_knows_whether_such_targets_stay(stay
         assert (np.abs(forecast[far] - target[far]) > 400).all()
 
 
+def test_small_spikes_tell_what_a_large_one_is() -> None:
+    """Four spikes, each seven times as large as the one before: the last one is left out like the others."""
+    series = 10 + 0.1 * np.random.default_rng(6).normal(size=200).cumsum()
+    for place, row in enumerate(far := [30, 70, 120, 180]):
+        series[row] += 20 * 7.0**place
+    rows = featurize(
+        Stream(Dataset("s", np.zeros((200, 1)), series, "regression"), np.arange(200)[:, None]),
+        Pipeline(Readings(("x",)), NumberTarget()),
+    )
+    off = np.abs(rows.x[:, -2] - series) / (np.abs(series - 10) + np.roll(np.abs(series - 10), 1))
+    assert off[far[0] + 1] > 0.8  # nothing was known
+    assert (off[np.array(far[2:]) + 1] < 0.05).all()
+
+
 def test_probabilities_of_the_naive_label_add_up_to_one() -> None:
     stream, pipeline = make(5, "auto", "standard", 1)
     anchors = featurize(stream, pipeline).x[:, -5:]

@@ -142,6 +142,7 @@ def _features(spec: ModelSpec, columns: int) -> Settings:
     made["UNORDERED"], made["MARGINS"] = _listed(numbers._UNORDERED), _listed(numbers._MARGINS)
     made["LASTING"], made["LOOSE"] = LASTING, LOOSE
     made["FAR"], made["FAR_NEEDED"] = numbers._FAR, numbers._FAR_NEEDED
+    made["FAR_ERROR"] = numbers._FAR_ERROR
     made["FADES"], made["LARGEST"] = _listed(numbers.FADES), numbers._LARGEST
     return made | {"CHANGES_NEEDED": numbers._CHANGES_NEEDED}
 

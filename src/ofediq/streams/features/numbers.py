@@ -24,6 +24,9 @@ _TRIALS = 200.0  # no more than so many count as evidence
 _LARGEST = 20.0  # of the logarithm of a ratio of errors: more is no better evidence
 _CHANGES_NEEDED = 3  # before the size of a change is known well enough to learn from it
 _FAR, _FAR_NEEDED = 20.0, 5  # usual distances that are far, and how many must be known
+_FAR_ERROR = (
+    0.001  # of the squared jump: after far targets errors are few, so one more is counted for each forecast
+)
 
 
 class NumberPast(NamedTuple):
@@ -36,13 +39,13 @@ class NumberPast(NamedTuple):
     change: Numbers  # [clients], mean squared difference of neighbours
     kept: Numbers  # [clients], the last target that was not far from the one kept before it
     usual: Numbers  # [clients], mean distance between a target and the one kept before it
-    far: Numbers  # [clients, ahead], 1 where a target was far, newest first
-    misses: (
-        Numbers  # [clients, 2, forecasts], mean squared error of each naive forecast; usual, after a far one
-    )
+    far: Numbers  # [clients, ahead], of a far target its distance from the one kept before, else 0; newest first
+    # [clients, ahead], how far a far target was from the one kept before, else 0; newest first
+    # in units of how far it was.
+    misses: Numbers
     rivals: Numbers  # [clients, 2, forecasts], that of the last value over the same trials
     tried: Numbers  # [clients, 2, forecasts], how many errors that is the mean of
-    tails: Numbers  # [clients, 2], mean fourth power of the last value's error
+    tails: Numbers  # [clients], mean fourth power of the last value's error in usual times
     miss: Numbers  # [clients], mean squared error of the forecast that the prediction starts from
     starts: Numbers  # [clients], how many of those
     naive: Numbers  # [clients, ahead, forecasts], made with each of the last targets, newest first; NaN if unknown
@@ -68,8 +71,9 @@ class NumberTarget:
     client predicts b and learns nothing.
 
     A target is far if it is 20 usual distances from the last one that was not, unless that one was far too. The rows
-    after far targets have errors of their own, and one more of the usual size: whether such targets are spikes, or
-    the targets are there to stay, is seen from these few rows at once, and in no others.
+    after far targets have errors of their own, in units of how far the target was, so that all jumps count alike, and
+    one more of .001: whether such targets are spikes, or there to stay, is seen from these few rows at once, and in
+    no others.
 
     Attributes:
         baseline: "last", "mean", "season", "auto", or "none": b = 0 and s = 1, the target as it is.
@@ -120,7 +124,7 @@ class NumberTarget:
             np.zeros(shape),
             np.zeros(shape),
             np.zeros(shape),
-            np.zeros((clients, 2)),
+            np.zeros(clients),
             np.zeros(clients),
             np.zeros(clients),
             np.full((clients, self.ahead, len(FORECASTS)), np.nan),
@@ -149,11 +153,11 @@ class NumberTarget:
         self, past: NumberPast, targets: Numbers, horizon: float, robust: bool, unordered: Numbers
     ) -> NumberPast:
         """What is remembered after `targets` [clients]; `unordered` [clients] is how much their rows look so."""
-        errors = (past.naive[:, -1] - targets[:, None]) ** 2  # of forecasts made `ahead` rows ago
+        jump = past.far[:, -1:]  # when these forecasts were made, `ahead` rows ago
+        errors = ((past.naive[:, -1] - targets[:, None]) / np.where(jump > 0, jump, 1.0)) ** 2
         miss = (past.forecast[:, -1] - targets) ** 2
         starts = past.starts + ~np.isnan(miss)
-        then = np.stack([past.far[:, -1] == 0, past.far[:, -1] > 0], axis=1)  # when these forecasts were made
-        counted = np.where(then[:, :, None], errors[:, None], np.nan)
+        counted = np.stack([np.where(jump > 0, np.nan, errors), np.where(jump > 0, errors, np.nan)], axis=1)
         tried = past.tried + ~np.isnan(counted)
         change = targets - past.past[:, 0]
         distance = np.where(past.number > 0, np.abs(targets - past.kept), np.nan)
@@ -168,11 +172,11 @@ class NumberTarget:
             average(past.change, change * change, past.number, horizon),
             np.where(far, past.kept, targets),
             average(past.usual, np.minimum(distance, reach), past.number, horizon),
-            np.concatenate([far[:, None], past.far[:, :-1]], axis=1),
+            np.concatenate([np.where(far, distance, 0.0)[:, None], past.far[:, :-1]], axis=1),
             average(past.misses, counted, tried, horizon),
             average(past.rivals, np.where(np.isnan(counted), np.nan, counted[:, :, :1]), tried, horizon),
             tried,
-            average(past.tails, counted[:, :, 0] ** 2, tried[:, :, 0], horizon),
+            average(past.tails, counted[:, 0, 0] ** 2, tried[:, 0, 0], horizon),
             average(past.miss, miss, starts, horizon),
             starts,
             past.naive,
@@ -211,12 +215,11 @@ class NumberTarget:
             wanted = np.arange(len(FORECASTS)) == FORECASTS.index(self.baseline)
             fallback = ~(known & wanted).any(axis=1, keepdims=True) & (np.arange(len(FORECASTS)) == 0)
             return np.asarray((wanted | fallback) & known, np.float64)
-        now, every = past.far[:, 0].astype(np.int64), np.arange(len(past.number))
+        now, every = (past.far[:, 0] > 0).astype(np.int64), np.arange(len(past.number))
         tried, misses, rivals = past.tried[every, now], past.misses[every, now], past.rivals[every, now]
-        # After a far target errors are few: one more, of the usual size, is counted for each forecast.
-        usual = np.where(now[:, None] > 0, past.misses[:, 0, :1], 0.0)
-        better = _log_ratio(rivals * tried + usual, misses * tried + usual) - _MARGINS
-        level, tails = misses[:, :1], past.tails[every, now][:, None]
+        more = np.where(now[:, None] > 0, _FAR_ERROR, 0.0)
+        better = _log_ratio(rivals * tried + more, misses * tried + more) - _MARGINS
+        level, tails = misses[:, :1], np.where(now > 0, 0.0, past.tails)[:, None]
         heavy = np.minimum(np.where(tails > 0, 3 * level * level / np.where(tails > 0, tails, 1.0), 1.0), 1.0)
         prior = _LOG_PRIOR[now] + unordered[:, None] * _UNORDERED
         evidence = prior + np.minimum(heavy * tried, _TRIALS) / 2 * better
