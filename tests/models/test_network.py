@@ -17,7 +17,7 @@ from tests.models.stacks import loss, outputs, stacks
 IMAGES: Any = {"shape": (9, 8), "task": "classification", "classes": 3}
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(stacks())
 def test_losses_and_gradients_are_those_of_jax(model: Network) -> None:
     rng = np.random.default_rng(0)

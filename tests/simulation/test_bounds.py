@@ -219,7 +219,7 @@ def test_nothing_lies_above_a_bound(problem: Problem) -> None:
     assert (regret.curve <= regret.bound + rounding).all()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(problems(random=True))
 def test_no_mean_lies_above_a_bound(problem: Problem) -> None:
     regrets = problem.regrets(SEEDS)

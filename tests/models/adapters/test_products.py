@@ -14,7 +14,7 @@ from ofediq.models.adapters.products import with_products
 ORDERS = (("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW"), ("NHWC", "OIHW", "NCHW"))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     sides=st.tuples(st.integers(6, 9), st.integers(6, 9)),
     filters=st.tuples(st.integers(1, 4), st.integers(1, 4)),
