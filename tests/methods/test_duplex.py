@@ -151,7 +151,7 @@ SMALL = [("regression", 30, 31), ("classification", 20, 63)]
 def test_where_messages_are_few_clients_that_walk_learn_far_more_from_the_same_bytes(
     task: str, features: int, dim: int
 ) -> None:
-    shape: Any = {"clients": 100, "steps": 300, "features": features, "classes": 3, "noise": 0.3, "seed": 4}
+    shape: Any = {"clients": 30, "steps": 300, "features": features, "classes": 3, "noise": 0.3, "seed": 4}
     stream = synthetic(task, **shape)  # type: ignore[arg-type]  # one of its tasks
     model = models.linear(features) if task == "regression" else models.softmax(features, 3)
     assert model.dim == dim
@@ -159,14 +159,14 @@ def test_where_messages_are_few_clients_that_walk_learn_far_more_from_the_same_b
 
     def found(key: str) -> float:
         method = methods.at_budget(
-            key, 0.003, dim, 100, step_size=0.01, preset="authors", steps=stream.steps, budget_of="total"
+            key, 0.003, dim, 30, step_size=0.01, preset="authors", steps=stream.steps, budget_of="total"
         )
         result = reference(method, stream, model)
         assert result.bytes_total.sum() < 1.05 * 0.003 * whole
         return float(result.error.mean())
 
     assert isinstance(
-        methods.make("ofedduplex", methods.Terms(0.003, dim, 100, 300), preset="authors").client, Walk
+        methods.make("ofedduplex", methods.Terms(0.003, dim, 30, 300), preset="authors").client, Walk
     )
     assert found("ofedduplex") < 0.7 * found("ofedduplex(walks=False)")
 

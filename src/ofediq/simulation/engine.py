@@ -189,7 +189,8 @@ class _Run:
         windows = self._block_windows(length)
         block = self._block(self.done, windows, length)
         self.carry, records = self.run_block(self.setting, self.carry, self.feed, block)
-        self.blocks.append(jax.tree.map(np.asarray, records))
+        found = jax.tree.map(np.asarray, records)
+        self.blocks.append(found._replace(loss=found.loss[:, :length], error=found.error[:, :length]))
         self.done = min(self.done + windows * length, self.stream.steps)
 
     def records(self) -> Records:
@@ -260,12 +261,24 @@ class _Run:
             initial=self.initial,
         )
 
+    def _room(self, length: int) -> int:
+        """Rows of a window of `length` steps: as many as the longest has, so that one program suits all.
+
+        Those that stay empty are skipped.
+        """
+        if self.method.windows is None:
+            return length
+        begun = [0, *self.method.ends(self.stream.steps).tolist()]
+        return max(self.method.window(step) for step in begun if step < self.stream.steps)
+
     def _block_windows(self, length: int) -> int:
         """Windows per block: a resumed run repeats the same compiled blocks. All of a block have one length."""
         steps = int(np.clip(_BLOCK_WORK // (self.stream.clients * self.model.dim), 1, _BLOCK_STEPS))
         most = max(1, min(steps, self.stream.steps) // length)
         if self.method.windows is None:
             return most
+        if self.setting.mesh is not None:  # one program for each number of windows
+            return 1
         ends = self.method.ends(self.done + most * length)
         lengths = np.diff(ends[ends > self.done], prepend=self.done)
         return int(np.cumprod(lengths == length).sum())
@@ -276,9 +289,11 @@ class _Run:
         order = np.full((windows * length, self.feed.ids.shape[0]), -1, np.int32)
         taken = self.stream.order[begin:end, self.share]
         order[: len(taken), : taken.shape[1]] = taken
+        empty = self._room(length) - length
+        rows = np.pad(order.reshape(windows, length, -1), ((0, 0), (0, empty), (0, 0)), constant_values=-1)
         ends = begin + np.arange(1, windows + 1, dtype=np.int32) * np.int32(length)
         return Block(
-            order=place(order.reshape(windows, length, -1), self.setting.mesh, 2),
+            order=place(rows, self.setting.mesh, 2),
             step=place(ends, self.setting.mesh),
             transmit=place(ends <= steps, self.setting.mesh),
         )

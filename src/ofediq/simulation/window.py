@@ -8,7 +8,7 @@ gathered first, and a loop with a dynamic trip count treats chunk after chunk. C
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -109,7 +109,7 @@ def window_sums(setting: Setting, down: Down, memory: Any, feed: Feed, slot: Slo
         signal = None if rule.signal is None else down.scalars[rule.signal]
         drawn = rule.draw(address, setting.clients, offers, signal)
     if loss is None and not client.personal:
-        loss, error = _evaluate(setting.model, down.model, feed.pool, slot.order)
+        loss, error = _evaluate(setting, down.model, feed.pool, slot.order)
     runs = present & slot.transmit
     if client.personal:  # everyone predicts with something of its own, also when nothing is sent
         runs = present
@@ -140,17 +140,18 @@ def _sum_everything(setting: Setting, down: Down, feed: Feed, slot: Slot) -> Sum
 
 
 def _evaluate(
-    model: Model, params: jax.Array, pool: SamplePool, order: jax.Array
+    setting: Setting, params: jax.Array, pool: SamplePool, order: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Sums of losses and errors at each step of the window, [L] each, all with the common model."""
+    model = setting.model
     rows = in_chunks(order, model.evaluate_chunk or model.chunk)
 
-    def one(chunk: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def one(nothing: tuple[()], chunk: jax.Array) -> tuple[tuple[()], tuple[jax.Array, jax.Array]]:
         present = (chunk >= 0).astype(jnp.float32)
         losses, errors = model.evaluate(params, *pool.take(chunk))
-        return present @ losses, present @ errors
+        return nothing, (present @ losses, present @ errors)
 
-    loss, error = jax.lax.map(one, rows.reshape(-1, rows.shape[-1]))
+    _, (loss, error) = _through(setting.method, one, (), rows.reshape(-1, rows.shape[-1]))
     return loss.reshape(rows.shape[:2]).sum(1), error.reshape(rows.shape[:2]).sum(1)
 
 
@@ -164,15 +165,18 @@ def _offers(
 
     def one(chunk: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array, jax.Array]:
         order, who = chunk
-        present = (order >= 0).astype(jnp.float32)
-        flat = model.evaluate(down.model, *feed.pool.take(order.reshape(-1)))
-        losses, errors = (part.reshape(order.shape) for part in flat)
+        if method.windows is None:
+            present = (order >= 0).astype(jnp.float32)
+            flat = model.evaluate(down.model, *feed.pool.take(order.reshape(-1)))
+            loss, error = ((present * part.reshape(order.shape)).sum(1) for part in flat)
+        else:
+            loss, error = _evaluate(setting, down.model, feed.pool, order)
         remembered = _take(memory, who)
         known = down._replace(address=Address(feed.seed, slot.step, feed.ids[who]))
         window = _walk(setting, known, remembered, feed.pool, order)[0]
         wanted = method.client.finish(window, known, remembered)
         offers = method.client.offer(wanted, window, known, remembered)
-        return (present * losses).sum(1), (present * errors).sum(1), offers
+        return loss, error, offers
 
     loss, error, offers = jax.lax.map(one, (rows, numbers))
     return loss.sum(0), error.sum(0), offers.reshape(-1)[:clients]
@@ -284,8 +288,27 @@ def _walk(
     if order.shape[0] == 1:
         window, (loss, error) = one(window, order[0])
         return window, loss[None], error[None]
-    window, (loss, error) = jax.lax.scan(one, window, order)
+    window, (loss, error) = _through(method, one, window, order)
     return window, loss, error
+
+
+def _through(method: Method, one: Callable[..., Any], first: Any, order: jax.Array) -> tuple[Any, Any]:
+    """`jax.lax.scan` over the rows of `order`, each of which gives a loss and an error.
+
+    Windows that grow share one program: rows after the last one with a sample are skipped.
+    """
+    if method.windows is None:
+        return jax.lax.scan(one, first, order)
+
+    def step(number: jax.Array, state: tuple[Any, jax.Array, jax.Array]) -> tuple[Any, jax.Array, jax.Array]:
+        carry, losses, errors = state
+        carry, (loss, error) = one(carry, order[number])
+        return carry, losses.at[number].set(loss), errors.at[number].set(error)
+
+    there, nothing = (order >= 0).any(1), jnp.zeros(order.shape[0], jnp.float32)
+    length = jnp.where(there, jnp.arange(1, len(there) + 1), 0).max()
+    carry, losses, errors = jax.lax.fori_loop(0, length, step, (first, nothing, nothing))
+    return carry, (losses, errors)
 
 
 def _take(memory: Any, who: jax.Array) -> Any:
