@@ -69,7 +69,17 @@ def shown(value: object) -> str:
         text = repr(value)
     except ValueError:  # an integer of thousands of digits
         return "a number of thousands of digits"
-    return text if len(text) <= 120 else f"{text[:117]}..."
+    return _cut(text, 120)
+
+
+def told(error: Exception) -> str:
+    """What an exception says, in one line that is not long; with its kind, unless it is a sentence for itself.
+
+    >>> told(KeyError("grid")), told(ValueError("must be  2"))
+    ("KeyError: 'grid'", 'must be 2')
+    """
+    text = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    return _cut(" ".join(text.split()), 400)
 
 
 def require_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
@@ -148,6 +158,10 @@ def extra(module: str, extra_name: str) -> ModuleType:
         raise MissingExtraError(
             f"{module.split('.')[0]} is not installed: it comes with `pip install 'ofediq[{extra_name}]'`"
         ) from error
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def _as_float(name: str, value: Any, rule: str) -> float:

@@ -90,6 +90,50 @@ def test_a_task_that_would_take_for_ever_is_refused_at_once(
     assert time.process_time() - begun < 5
 
 
+LAZY = Task.of(methods.make("laq", methods.Terms(0.1, 650, 10, 100), step_size=0.1), SPEC, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("task", "path", "value", "sentence"),
+    [
+        (TASK, ("client", "step_size"), 10**309, "`step_size` of ogd must be of type float, got 1000"),
+        (TASK, ("participation",), [0] * 20000, "must be an object with a `piece`, got .{,130}"),
+        (RAW, ("model", "pipeline", "target"), "x" * 20000, "not understood .{,430};"),
+        (LAZY, ("scalars",), [], "its pieces do not work together .KeyError: 'trigger'."),
+    ],
+    ids=["huge", "list", "text", "pieces"],
+)
+def test_a_task_that_cannot_be_followed_is_refused_in_one_sentence(
+    task: Task, path: tuple[str, ...], value: Any, sentence: str
+) -> None:
+    """An integer beyond all floats, lists where a number belongs, pieces that ask for what no broadcast holds."""
+    content = json.loads(task.encode())
+    inner = content
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    one = Learner(FEDERATION, "c0")
+    with pytest.raises(InputError, match=sentence) as refusal:
+        one.receive("task", json.dumps(content).encode())
+    assert len(str(refusal.value)) < 600
+    one.receive("task", task.encode())
+    assert one.task == task
+
+
+def test_a_broadcast_whose_numbers_no_method_can_use_costs_one_round() -> None:
+    """The number of a kernel that does not exist: the client says nothing in that round, and goes on."""
+    method = methods.make("emkofl", methods.Terms(0.2, 650, 3, 100), step_size=0.1)
+    one = Learner(FEDERATION, "c0")
+    one.receive("task", Task.of(method, SPEC, seed=0).encode())
+    one.receive("welcome", write_json(number=0))
+    for step, number in ((1, 10.0**6), (2, -1.0), (3, 0.0)):
+        scalars = {"kernel": np.float32(0), "next": np.float32(number)}
+        opened = ModelMessage(1, step, 1, Down(np.zeros(650, np.float32), {}, scalars))
+        one.receive("model", opened.encode())
+        one.learn(np.ones((8, 8), np.float32), 3)
+    assert one.step == 3
+
+
 def test_an_epoch_from_the_far_future_is_outlived() -> None:
     one = ready()
     one.receive("model", model(epoch=2**64 - 1, step=2**60))

@@ -13,7 +13,7 @@ import typing
 from enum import IntEnum
 from typing import Any, TypeVar
 
-from ofediq.errors import InputError
+from ofediq.errors import InputError, shown
 
 Kind = TypeVar("Kind", bound=type)
 
@@ -70,19 +70,19 @@ def restore(content: Any, wanted: type) -> Any:
     Bernoulli(rate=0.25)
     """
     if not isinstance(content, dict) or not isinstance(content.get("piece"), str):
-        raise InputError(f"`{wanted.__name__}` must be an object with a `piece`, got {content!r}")
+        raise InputError(f"`{wanted.__name__}` must be an object with a `piece`, got {shown(content)}")
     if content["piece"] not in _REGISTERED:
         from ofediq.methods.registry import entries
 
         entries()  # it may come with a method of another package
     kind = _REGISTERED.get(content["piece"])
     if kind is None or not issubclass(kind, wanted):
-        raise InputError(f"`piece` must be a known {wanted.__name__}, got {content['piece']!r}")
+        raise InputError(f"`piece` must be a known {wanted.__name__}, got {shown(content['piece'])}")
     fields = [one.name for one in dataclasses.fields(kind) if one.repr]  # type: ignore[arg-type]  # by `piece`
     values = {name: value for name, value in content.items() if name != "piece"}
     unknown = set(values) - set(fields)
     if unknown:
-        raise InputError(f"`{content['piece']}` has no field {sorted(unknown)[0]!r}")
+        raise InputError(f"`{content['piece']}` has no field {shown(sorted(unknown)[0])}")
     hints = typing.get_type_hints(kind)
     given = {name: _value(content["piece"], name, value, hints[name]) for name, value in values.items()}
     try:
@@ -97,7 +97,9 @@ def _value(owner: str, name: str, value: Any, hint: Any) -> Any:
         found = _match(owner, value, option)
         if found is not _NO:
             return found
-    raise InputError(f"`{name}` of {owner} must be of type {getattr(hint, '__name__', hint)}, got {value!r}")
+    raise InputError(
+        f"`{name}` of {owner} must be of type {getattr(hint, '__name__', hint)}, got {shown(value)}"
+    )
 
 
 _NO = object()
@@ -114,15 +116,24 @@ def _match(owner: str, value: Any, hint: Any) -> Any:
     if origin is tuple and isinstance(value, list):
         inner = typing.get_args(hint)
         each = inner[:1] * len(value) if inner[-1] is ... else inner
+        if len(each) != len(value):
+            return _NO
         return tuple(_value(owner, "item", one, kind) for one, kind in zip(value, each, strict=True))
     if hint is type(None):
         return None if value is None else _NO
     if hint is float:
-        return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else _NO
+        return _as_float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else _NO
     if hint in (bool, int, str):
         return value if type(value) is hint else _NO
     if isinstance(hint, type) and issubclass(hint, IntEnum):
-        return hint(value) if type(value) is int else _NO
+        return hint(value) if type(value) is int and value in list(hint) else _NO
     if isinstance(hint, type) and isinstance(value, dict):
         return restore(value, hint)
     return _NO
+
+
+def _as_float(value: float) -> Any:
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond all floats
+        return _NO

@@ -31,6 +31,7 @@ from ofediq.federation.protocol.messages import (
     write_json,
 )
 from ofediq.federation.protocol.predictions import REMEMBERED, Asked, Prediction, Waiting
+from ofediq.federation.protocol.rehearsal import rehearse
 from ofediq.federation.protocol.reports import PendingReport
 from ofediq.federation.protocol.task import Task, differences, version_of
 from ofediq.federation.protocol.window import OpenWindow
@@ -260,6 +261,7 @@ class Learner:
             raise InputError("`model` must be given to this client: the federation's is not a built-in one")
         if model.dim != task.dim:
             raise InputError(f"`model` must have {task.dim} parameters, got {model.dim}")
+        rehearse(task, model)
         if self.inputs is None or self.task is None or task.model != self.task.model:
             self.inputs = Inputs(task.model, labelled=model.task == "classification")
             self._asked.clear()

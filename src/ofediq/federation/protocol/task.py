@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ofediq.arrays import Array
-from ofediq.errors import InputError, WireError, require
+from ofediq.errors import InputError, WireError, require, told
 from ofediq.federation.protocol.limits import Limits
 from ofediq.federation.protocol.messages import read_json, write_json
 from ofediq.methods import Broadcast, ClientRule, Compressor, Method, Participation, ServerRule
@@ -234,7 +234,7 @@ class Task:
             )
             built = task.dim if task.model is None else task.model.build().dim
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
-            raise WireError(f"task: not understood ({error})") from None
+            raise WireError(f"task: not understood ({told(error)})") from None
         if task.dim < 1 or not 0 <= task.seed < 2**32 or task.report_every < 0:
             raise WireError("task: dim, seed or report_every out of range")
         if built != task.dim:

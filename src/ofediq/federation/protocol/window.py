@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.codec import Additive, Encoded
+from ofediq.errors import told
 from ofediq.federation.protocol.messages import ModelMessage, Publish, write_body
 from ofediq.federation.protocol.secured import SecureMember
 from ofediq.federation.protocol.task import Task
@@ -128,7 +129,17 @@ class OpenWindow:
         )
 
     def close(self, name: str) -> tuple[bytes, Any, Any]:
-        """Messages of client `name`, none if the draw says no; its memories if they are lost, and if they count."""
+        """Messages of client `name`, none if the draw says no; its memories if they are lost, and if they count.
+
+        Numbers of a hostile broadcast may be such that its method cannot work with them: then there is no message.
+        """
+        try:
+            return self._closed(name)
+        except Exception as error:  # whatever a piece raises
+            log.warning("client %s: nothing can be sent with this broadcast (%s)", name, told(error))
+            return b"", self.memory, self.memory
+
+    def _closed(self, name: str) -> tuple[bytes, Any, Any]:
         method, down, step = self.task.method, self.down, self.opened.step
         if self.number >= self.opened.clients:  # it joined after this round was opened
             return b"", self.memory, self.memory
