@@ -17,7 +17,15 @@ from ofediq.errors import InputError, require
 from ofediq.experiment.budgets import summary_of
 from ofediq.experiment.config import Config
 from ofediq.experiment.folder import Folder
-from ofediq.experiment.parallel import Errand, compute, dask_executor, processes_for, run_errands, run_on
+from ofediq.experiment.parallel import (
+    Errand,
+    compute,
+    dask_executor,
+    diverges,
+    processes_for,
+    run_errands,
+    run_on,
+)
 from ofediq.experiment.runner import Listener, errands
 from ofediq.experiment.setup import Experiment
 from ofediq.report import draw_sweep
@@ -122,7 +130,7 @@ def _compute(points: Sequence[Point], listener: Listener, jobs: int | None, dask
             if dask is not None and wanted:
                 run_on(stack.enter_context(dask_executor(dask)), wanted, listener)
             elif wanted and (processes := processes_for(work, len(wanted), jobs)) > 1:
-                run_errands(wanted, listener, compute, processes=processes)
+                run_errands(wanted, listener, compute, processes=processes, alarm=diverges)
         except KeyboardInterrupt:
             return False
     return True

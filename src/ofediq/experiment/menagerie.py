@@ -135,10 +135,6 @@ class Trip:
         """Units, if the grid is enough and the budget fits at once."""
         return len(self.effort.step_sizes) + self.config.seeds
 
-    def diverging(self, step: int) -> str:
-        """Never said: a tuner tries step sizes that diverge on purpose."""
-        return f"{self.text} diverges at step {step:,}"
-
 
 def make_trip(trip: Trip, board: str | None, place: int) -> None:
     """In a process of its own: leave all units of a trip in its folder, or those until everybody stops."""

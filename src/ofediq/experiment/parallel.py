@@ -49,9 +49,6 @@ class Work(Protocol):
     def archive(self) -> Path:
         """Where the content goes."""
 
-    def diverging(self, step: int) -> str:
-        """What is said if it diverges."""
-
 
 Compute = Callable[[_Work, str | None, int], bytes | None]
 """Does the work, and shows its steps at a place of the board."""
@@ -79,10 +76,6 @@ class Errand:
     checkpoint: Path | None
     checkpoint_every: int | None = None
 
-    def diverging(self, step: int) -> str:
-        """What is said if it diverges."""
-        return diverging(self.key, self.seed, step)
-
 
 def processes_for(work: float, errands: int, jobs: int | None = None) -> int:
     """How many processes to use for `errands` runs of `work` client-steps times parameters in all; 1 for this one.
@@ -101,9 +94,22 @@ def processes_for(work: float, errands: int, jobs: int | None = None) -> int:
 
 
 def run_errands(
-    errands: Sequence[_Work], listener: Listener, work: Compute[_Work], *, processes: int
+    errands: Sequence[_Work],
+    listener: Listener,
+    work: Compute[_Work],
+    *,
+    processes: int,
+    alarm: Callable[[_Work, int], str] | None = None,
 ) -> None:
-    """Run all errands in so many processes; raises `KeyboardInterrupt` if that was asked for, all states saved."""
+    """Run all errands in so many processes; raises `KeyboardInterrupt` if that was asked for, all states saved.
+
+    Args:
+        errands: what is to be done.
+        listener: hears how far they are.
+        work: does one.
+        processes: how many at a time.
+        alarm: what to tell of one that marks a step as the one at which it diverges; only for work that does.
+    """
     with tempfile.TemporaryDirectory() as folder:
         board = Path(folder) / "board"
         size = len(errands)
@@ -122,7 +128,8 @@ def run_errands(
                 listener.advanced(int(shown[:size].sum()))
                 for place in np.flatnonzero(shown[size:-1] > said):
                     said[place] = shown[size + place]
-                    listener.note(errands[int(place)].diverging(int(said[place])))
+                    if alarm is not None:
+                        listener.note(alarm(errands[int(place)], int(said[place])))
                 try:
                     check()
                 except KeyboardInterrupt:
@@ -146,6 +153,11 @@ def run_on(executor: Executor, errands: Sequence[Errand], listener: Listener) ->
                 future.cancel()
             raise
     listener.finished("done")
+
+
+def diverges(errand: Errand, step: int) -> str:
+    """The alarm of `compute`."""
+    return diverging(errand.key, errand.seed, step)
 
 
 def compute(errand: Errand, board: str | None = None, place: int = 0) -> bytes | None:

@@ -15,7 +15,7 @@ from ofediq.errors import CheckpointError
 from ofediq.experiment.alarm import Alarm, diverging
 from ofediq.experiment.archive import load_result, save_result
 from ofediq.experiment.folder import Folder
-from ofediq.experiment.parallel import Errand, compute, processes_for, run_errands
+from ofediq.experiment.parallel import Errand, compute, diverges, processes_for, run_errands
 from ofediq.experiment.setup import Experiment
 from ofediq.methods import Method
 from ofediq.report import Comparison, bits_text, value_text
@@ -201,7 +201,7 @@ class _Work:
             return
         self.resume = True  # from here on, what is there was made by this run
         try:
-            run_errands(wanted, self.listener, compute, processes=processes)
+            run_errands(wanted, self.listener, compute, processes=processes, alarm=diverges)
         finally:
             self.fresh = {(one.key, one.seed) for one in wanted if one.archive.exists()}
 
