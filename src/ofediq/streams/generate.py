@@ -65,8 +65,10 @@ def synthetic(
     weights = _moving_optimum(rng, (features, outputs), _angles(drift, steps))
     offsets = _offsets(rng, (clients, features, outputs), heterogeneity)
     x = rng.standard_normal((steps, clients, features), np.float32)
-    # <x, w*(t)> + <x, offset_k> without ever forming w_k(t) for all k and t.
-    scores = x @ weights + (x.swapaxes(0, 1) @ offsets).swapaxes(0, 1)
+    # <x, w*(t)> + <x, offset_k> without ever forming w_k(t) for all k and t. All of it is finite: OpenBLAS sets the
+    # flag of an invalid operation now and then where there was none, which NumPy then warns of.
+    with np.errstate(invalid="ignore"):
+        scores = x @ weights + (x.swapaxes(0, 1) @ offsets).swapaxes(0, 1)
     dataset = Dataset(
         "synthetic",
         x=x.reshape(-1, features),
