@@ -1,9 +1,20 @@
 """What all tests share: property tests draw the same examples in every run, and a slow machine fails none."""
 
+import atexit
 import logging
+import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+# Before JAX is there to read it. Most of the time of the tests is compilation, and many run the same programs: all
+# of one run, workers and commands included, share what is compiled. Nothing is left for the next run.
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="ofediq-programs-")
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+    atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
 
 import jax
 import pytest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -82,7 +83,7 @@ def outputs(model: Network, params: jax.Array, x: jax.Array) -> jax.Array:
 
     def take(*shape: int) -> jax.Array:
         nonlocal start
-        size = int(jnp.prod(jnp.array(shape)))
+        size = math.prod(shape)
         start += size
         return params[start - size : start].reshape(shape)
 

@@ -39,8 +39,11 @@ def test_convolutions_are_the_same(sides: Any, filters: Any, strides: Any, paddi
     def loss(function: Any) -> Any:
         return lambda x, w: (function(x, w) ** 2).sum()
 
-    np.testing.assert_allclose(with_products(convolved)(x, w), convolved(x, w), rtol=1e-4, atol=1e-5)
-    found, expected = (jax.grad(loss(one), (0, 1))(x, w) for one in (with_products(convolved), convolved))
+    products = jax.jit(with_products(convolved))
+    np.testing.assert_allclose(products(x, w), convolved(x, w), rtol=1e-4, atol=1e-5)
+    found, expected = (
+        jax.jit(jax.grad(loss(one), (0, 1)))(x, w) for one in (with_products(convolved), convolved)
+    )
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
 
@@ -53,7 +56,7 @@ def same_derivatives(function: Any, *arguments: Any) -> None:
         with_products(function)(*arguments), function(*arguments), rtol=1e-4, atol=1e-5
     )
     found, expected = (
-        jax.grad(lambda *given, one=one: (one(*given) * weights).sum(), places)(*arguments)
+        jax.jit(jax.grad(lambda *given, one=one: (one(*given) * weights).sum(), places))(*arguments)
         for one in (with_products(function), function)
     )
     for one, other in zip(found, expected, strict=True):
