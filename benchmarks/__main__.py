@@ -12,7 +12,15 @@ import sys
 import benchmarks
 from benchmarks import peers
 
-_NO_BENCHMARKS = ("__main__", "crowd", "peers", "fresh", "newcomers", "unseen", "wires")  # what others are made of
+_NO_BENCHMARKS = (
+    "__main__",
+    "crowd",
+    "peers",
+    "fresh",
+    "newcomers",
+    "unseen",
+    "wires",
+)  # what others are made of
 
 
 def main(names: list[str]) -> int:
