@@ -27,6 +27,32 @@ def test_a_member_gets_a_multiple_of_its_share_and_no_more() -> None:
     assert sent >= SHARE * fair / members * 900
 
 
+def test_a_budget_that_pays_for_a_message_in_hundreds_of_rounds_drops_no_honest_one() -> None:
+    """Messages of 200 bits, each member sends at one of 100 rounds on average: 2 bits per member and round."""
+    rng, purse, members = np.random.default_rng(0), Purse(2.0 * 20), 20
+    dropped = 0
+    for _ in range(2000):
+        who = np.flatnonzero(rng.random(members) < 0.01)
+        dropped += int((~purse.pays(who, rng.integers(150, 300, who.size), members)).sum())
+        purse.closed()
+    assert dropped == 0
+
+
+def test_what_a_usual_message_costs_is_learnt_and_not_from_a_minority() -> None:
+    """Messages of 20,000 bits at 20 bits per member and round; three of ten send a million bits, from the start."""
+    purse, members, stolen, honest = Purse(20.0 * 10), 10, 0, []
+    for step in range(3000):
+        stolen += int(purse.pays([7, 8, 9], [10**6] * 3, members).sum())
+        if step % 143 == 0:  # one of them every 1,001 rounds
+            honest.append(bool(purse.pays([step // 143 % 7], [20_000], members)[0]))
+        purse.closed()
+    assert stolen == 0
+    assert all(honest[7:])
+    again = Purse(20.0 * 10)
+    again.restore(purse.export())
+    assert again.pays([0], [20_000], members).tolist() == purse.pays([0], [20_000], members).tolist()
+
+
 def test_methods_whose_senders_are_drawn_have_no_purse() -> None:
     assert Purse.of(methods.ofediq(0.1, 3, 14)).fair is None
     assert Purse.of(methods.ofedgrid(500.0)).fair == 500.0

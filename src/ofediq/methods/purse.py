@@ -13,6 +13,12 @@ from ofediq.methods.composition import Method
 SHARE, CARRIED = 3.0, 64
 """A member may use three times an even share of the bits, and save up those of so many rounds."""
 
+MESSAGES, LEAST = 8, 2048
+"""Where that is more, it may save up so many messages of the usual length, and so many bits before one is known: a
+tiny budget pays for a message in hundreds of rounds."""
+
+_MEMORY = 16  # messages over which the length of a member's is averaged
+
 
 class Purse:
     """Bits by member's number; what exceeds them is dropped unread.
@@ -29,6 +35,7 @@ class Purse:
         self.fair, self.rounds = fair, 0
         self._spent = np.zeros(0)  # beyond what was gained
         self._when = np.zeros(0, np.int64)  # in which round
+        self._mean = np.zeros(0)  # length of its messages, also of those that were dropped
 
     @classmethod
     def of(cls, method: Method) -> Purse:
@@ -45,10 +52,23 @@ class Purse:
             return np.ones(who.size, bool)
         self.grow(int(who.max()) + 1)
         each = SHARE * self.fair / max(1, members)
+        most = max(CARRIED * each, MESSAGES * self._usual(members), LEAST)
         spent = np.maximum(0.0, self._spent[who] - each * (self.rounds - self._when[who]))
-        fits = (spent + costs <= CARRIED * each) | ((spent == 0) & (costs <= 2 * CARRIED * each))
+        fits = (spent + costs <= most) | ((spent == 0) & (costs <= 2 * most))
         self._spent[who], self._when[who] = np.where(fits, spent + costs, spent), self.rounds
+        first = self._mean[who] == 0
+        self._mean[who] += (costs - self._mean[who]) / np.where(first, 1, _MEMORY)
         return np.asarray(fits)
+
+    def _usual(self, members: int) -> float:
+        """The lower median over members of the length of their messages; who has sent none counts with 0.
+
+        So a minority cannot say what is usual, however early and often it sends.
+        """
+        silent = max(0, members - self._mean.size)
+        lengths = np.sort(self._mean)
+        place = (lengths.size + silent - 1) // 2 - silent
+        return float(lengths[place]) if place >= 0 else 0.0
 
     def closed(self) -> None:
         """A round is over."""
@@ -60,12 +80,19 @@ class Purse:
         if missing > 0:
             self._spent = np.concatenate([self._spent, np.zeros(missing)])
             self._when = np.concatenate([self._when, np.full(missing, self.rounds)])
+            self._mean = np.concatenate([self._mean, np.zeros(missing)])
 
     def export(self) -> dict[str, Any]:
         """Everything that continues it, as arrays."""
-        return {"rounds": np.array(self.rounds), "spent": self._spent, "when": self._when}
+        return {
+            "rounds": np.array(self.rounds),
+            "spent": self._spent,
+            "when": self._when,
+            "mean": self._mean,
+        }
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Continue from an earlier `export`."""
         self.rounds = int(arrays["rounds"])
         self._spent, self._when = np.array(arrays["spent"]), np.array(arrays["when"])
+        self._mean = np.array(arrays.get("mean", np.zeros_like(self._spent)))

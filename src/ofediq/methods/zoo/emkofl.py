@@ -77,7 +77,7 @@ class ManyKernels(ClientRule):
 
     def __post_init__(self) -> None:
         require_positive("step_size", self.step_size)
-        require_integer("kernels", self.kernels, 1)
+        require_integer("kernels", self.kernels, 1, 256)
 
     def memory(self, params: Array) -> dict[str, Array]:
         """theta of all kernels."""
@@ -145,7 +145,7 @@ class KernelDraw(ServerRule):
     scalars = ("kernel", "next")
 
     def __post_init__(self) -> None:
-        require_integer("kernels", self.kernels, 1)
+        require_integer("kernels", self.kernels, 1, 256)
         require_positive("weight_step", self.weight_step)
 
     @property

@@ -37,7 +37,7 @@ class OwnWeights(ClientRule):
     personal = True
 
     def __post_init__(self) -> None:
-        require_integer("kernels", self.kernels, 1)
+        require_integer("kernels", self.kernels, 1, 256)
         require_positive("weight_step", self.weight_step)
         require_fraction("explore", self.explore)
 
