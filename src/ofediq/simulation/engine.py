@@ -369,7 +369,7 @@ def _check_fit(model: Model, stream: Stream) -> None:
     except (ValueError, TypeError) as error:
         shape = list(sample.shape[1:])
         raise InputError(
-            f"`model` must take samples of shape {shape}, got {model.name!r}: {error}"
+            f"`model` must take samples of shape {shape}, got {model.name!r}: {str(error).partition(chr(10))[0]}"
         ) from error
     layered = model if isinstance(model, LayeredModel) else model.stack(sample.shape[1:])
     if not isinstance(layered, str) and stream.classes is not None:

@@ -75,6 +75,14 @@ def test_nnx_runs_in_evaluation_mode_and_keeps_its_other_state() -> None:
             r"no other variables, got \['batch_stats'\]",
         ),
         (
+            (
+                linen.Sequential([linen.Dense(3), linen.Dropout(0.5, deterministic=False)]),
+                (6,),
+                "classification",
+            ),
+            "`module` must need nothing but parameters and samples, such as no random draws",
+        ),
+        (
             (linen.Conv(3, (3, 3)), (6,), "classification"),
             r"`module` must take a batch of samples of shape \[6\]",
         ),

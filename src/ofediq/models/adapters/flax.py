@@ -29,8 +29,8 @@ def from_flax(
     """A model from a Flax module that takes a batch of samples, the convention there.
 
     The loss is the cross-entropy of its class scores, or the squared error of its number. What is learnt are the
-    parameters (`params` in linen, `nnx.Param` in nnx). A linen module may have no other variables; in an nnx module
-    they stay as they are, and dropout is off (`module.eval()`).
+    parameters (`params` in linen, `nnx.Param` in nnx). A linen module may have no other variables, and its dropout must
+    be deterministic; in an nnx module they stay as they are, and dropout is off (`module.eval()`).
 
     Args:
         module: a `flax.linen.Module`; or an `nnx.Module` with its first parameters, or a function from a seed to
@@ -126,4 +126,9 @@ def _try(model: LossModel, shape: tuple[int, ...]) -> None:
     sample = jax.ShapeDtypeStruct(shape, jax.numpy.float32)
     vector = jax.ShapeDtypeStruct((model.dim,), jax.numpy.float32)
     assert model.outputs is not None
-    jax.eval_shape(lambda params, x: model.outputs(model.layout.unflatten(params), x), vector, sample)
+    try:
+        jax.eval_shape(lambda params, x: model.outputs(model.layout.unflatten(params), x), vector, sample)
+    except extra("flax.errors", "flax").FlaxError as error:
+        raise InputError(
+            f"`module` must need nothing but parameters and samples, such as no random draws: {error}"
+        ) from error
