@@ -29,8 +29,8 @@ def from_flax(
     """A model from a Flax module that takes a batch of samples, the convention there.
 
     The loss is the cross-entropy of its class scores, or the squared error of its number. What is learnt are the
-    parameters (`params` in linen, `nnx.Param` in nnx). A linen module may have no other variables, and its dropout must
-    be deterministic; in an nnx module they stay as they are, and dropout is off (`module.eval()`).
+    parameters (`params` in linen, `nnx.Param` in nnx). A linen module may have no other variables, and its dropout
+    must be deterministic; in an nnx module they stay as they are, and dropout is off (`module.eval()`).
 
     Args:
         module: a `flax.linen.Module`; or an `nnx.Module` with its first parameters, or a function from a seed to
