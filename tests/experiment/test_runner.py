@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 
-from ofediq.errors import CheckpointError
+from ofediq.errors import CheckpointError, InputError
 from ofediq.experiment import Config, Experiment, Folder, RunOutcome, run
 from ofediq.experiment.archive import load_result, save_result
 from ofediq.simulation import Result, simulate
@@ -100,6 +101,35 @@ def test_a_crash_loses_only_what_came_after_the_last_checkpoint(tmp_path: Path, 
         in_folder(tmp_path, Crash(), checkpoint_every=1)
     assert Folder(tmp_path).checkpoint("ofediq", 0).exists()
     assert_same(in_folder(tmp_path, resume=True), whole)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda frame: frame.assign(wind=frame.wind.where(frame.index != 7, 0)),
+            "other values in column 'wind'",
+        ),
+        (
+            lambda frame: frame.drop(columns="heat").assign(rain=0),
+            "column 'heat' and with a new column 'rain'",
+        ),
+        (lambda frame: frame.iloc[:-1], "299 samples instead of 300"),
+        (lambda frame: frame.assign(who=frame.who.iloc[::-1].to_numpy()), "other times or clients"),
+    ],
+)
+def test_a_resumed_run_says_what_changed_in_the_file(tmp_path: Path, change: Any, said: str) -> None:
+    rng, path = np.random.default_rng(0), tmp_path / "plant.csv"
+    frame = pandas.DataFrame({name: rng.normal(size=300) for name in ("heat", "wind", "y")})
+    frame = frame.assign(who=np.arange(300) // 100)
+    frame.to_csv(path, index=False)
+    config = Config(data=str(path), target="y", client_column="who", methods=("ofediq",))
+    assert in_folder(tmp_path / "out", Listener(("OFedIQ, seed 0", 1)), config).interrupted
+    change(frame).to_csv(path, index=False)
+    with pytest.raises(InputError, match=f"^`data` must be what the run began with, got plant.csv .*{said}"):
+        in_folder(tmp_path / "out", config=config, resume=True)
+    frame.to_csv(path, index=False)
+    assert not in_folder(tmp_path / "out", config=config, resume=True).interrupted
 
 
 def test_every_seed_has_its_own_stream_and_draws(tmp_path: Path, whole: RunOutcome) -> None:

@@ -254,7 +254,7 @@ def test_upper_case_names_are_fine(tmp_path: Path) -> None:
 
 def test_the_path_must_be_a_file_of_a_known_kind(tmp_path: Path) -> None:
     with pytest.raises(
-        DataError, match=r"`path` must end in \.csv, \.csv\.gz, \.parquet, \.npz, got 'data\.xlsx'"
+        DataError, match=r"`path` must end in \.csv, \.tsv, .*, \.parquet, \.npz, got 'data\.xlsx'"
     ):
         load_file(tmp_path / "data.xlsx", "y")
     with pytest.raises(DataError, match="`path` must be a file, got "):

@@ -71,6 +71,34 @@ def test_a_few_cells_without_a_number_are_missing_and_counted(tmp_path: Path) ->
     assert (own.dropped, own.unread) == (3, {"load": (2, "-")})
 
 
+@pytest.mark.parametrize(("words", "read"), [(("offline",), True), (("a", "b", "c", "d"), False)])
+def test_half_of_a_column_may_be_the_same_few_words(
+    tmp_path: Path, words: tuple[str, ...], read: bool
+) -> None:
+    path = _hourly(tmp_path, [str(load) for load in LOADS])
+    cells = [words[hour % len(words)] if hour % 3 == 0 else str(load) for hour, load in enumerate(LOADS)]
+    pandas.read_csv(path).assign(heat=cells).to_csv(path, index=False)
+    assert load_own(path, "load").unread == ({"heat": (20, "offline")} if read else {})
+
+
+@pytest.mark.parametrize("unit", [1, 1_000, 1_000_000])
+def test_times_since_1970_may_have_a_finer_unit(tmp_path: Path, unit: int) -> None:
+    path = _hourly(tmp_path, [str(load) for load in LOADS])
+    when = 1_704_067_200 + 3_600 * np.arange(HOURS)
+    pandas.read_csv(path).assign(when=unit * when).to_csv(path, index=False)
+    found = load_own(path, "load", time_column="when").dataset.time
+    assert found is not None
+    assert found.tolist() == when.tolist()
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".txt", ".tsv.gz"])
+def test_files_with_tabs_may_be_called_so(tmp_path: Path, suffix: str) -> None:
+    path = _hourly(tmp_path, [str(load) for load in LOADS])
+    other = tmp_path / f"own{suffix}"
+    pandas.read_csv(path).to_csv(other, sep="\t", index=False)
+    assert np.array_equal(load_own(other, "load").dataset.x, load_own(path, "load").dataset.x)
+
+
 @pytest.mark.parametrize(
     ("cells", "shown"),
     [

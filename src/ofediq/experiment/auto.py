@@ -53,7 +53,9 @@ def prepare(config: Config, options: dict[str, Any]) -> Prepared:
         dataset, clients, config.steps, kind=kind, seed=config.seed, alpha=config.alpha, labels=config.labels
     )
     if config.steps is None:
-        assumed.append(f"one pass of {stream.steps:,} steps (--steps)")
+        assumed.append(f"one pass of {_count(stream.steps, 'step')} (--steps)")
+    if owned and 1 < stream.clients == len(dataset):
+        assumed.append(f"each of {stream.clients:,} clients has one row, and so no past (--client-column)")
     ahead = config.horizon or 1
     if dataset.x.ndim != 2 or not ordered:
         require(ahead == 1, "horizon", "must be 1 for images and data without a time order", ahead)

@@ -57,7 +57,9 @@ class Config(Settings):
     dataset: Annotated[str, one_of("ofediq.streams:NAMES")] | None = setting(
         None, "Named dataset; `ofediq data` lists them.", shown="digits", panel=_DATA
     )
-    data: FilePath | None = setting(None, "Your own .csv, .parquet or .npz; needs --target.", panel=_DATA)
+    data: FilePath | None = setting(
+        None, "Your own .csv, .tsv, .parquet or .npz; needs --target.", panel=_DATA
+    )
     target: str | None = setting(None, "Column of the file to predict.", panel=_DATA)
     client_column: str | None = setting(None, "Column that says whose row it is.", panel=_DATA)
     time_column: str | None = setting(None, "Column to sort by.", panel=_DATA)

@@ -63,6 +63,11 @@ class Folder:
         """Where the result of a finished method goes until the whole run is finished."""
         return self.path / _STATE / f"{key}-{seed}.finished.npz"
 
+    @property
+    def marks(self) -> Path:
+        """Where a hash of each column of the data is until the whole run is finished."""
+        return self.path / _STATE / "data.json"
+
     def read_summary(self) -> dict[str, Any]:
         """The summary of the run here."""
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import jax
@@ -15,6 +16,7 @@ from ofediq.errors import CheckpointError
 from ofediq.experiment.alarm import Alarm, diverging
 from ofediq.experiment.archive import load_result, save_result
 from ofediq.experiment.folder import Folder
+from ofediq.experiment.marks import keep_marks, require_same
 from ofediq.experiment.parallel import Errand, compute, diverges, processes_for, run_errands
 from ofediq.experiment.setup import Experiment
 from ofediq.methods import Method
@@ -103,6 +105,7 @@ def run(
         jobs: processes for methods and seeds; None for one per core where that is sooner done. More than one needs a
             program that may be imported again, as `multiprocessing` asks.
     """
+    _mark(experiment, folder, resume)
     mesh = _mesh(experiment.config.devices)
     work = _Work(experiment, folder, listener, resume, checkpoint_every, mesh)
     interrupted = False
@@ -167,6 +170,17 @@ def errands(
         for key in experiment.methods
         if not (resume and folder.archive(key, seed).exists())
     ]
+
+
+def _mark(experiment: Experiment, folder: Folder, resume: bool) -> None:
+    """A user's file as it was when the run began; a resumed run needs the same."""
+    config, readings = experiment.config, experiment.readings
+    if config.data is None or readings is None:
+        return
+    if resume:
+        require_same(folder.marks, readings, Path(config.data).name)
+    else:
+        keep_marks(folder.marks, readings)
 
 
 class _Work:

@@ -20,11 +20,14 @@ _DAYS = (
     *("%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%m/%d/%Y", "%m-%d-%Y", "%Y/%m/%d"),
     *("%d %b %Y", "%d-%b-%Y", "%b %d %Y", "%b %d, %Y"),
 )
+_EPOCH = (946_684_800.0, 4_102_444_800.0)  # 2000 to 2100
 _HOURS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 
 
 def moments_of(column: Any) -> NDArray[np.float64]:
     """The moment of each row: numbers as they are, dates as seconds since 1970; NaN for a cell that is none.
+
+    Numbers that are milli-, micro- or nanoseconds since 1970, between 2000 and 2100, become seconds.
 
     Dates are ISO 8601, or day, month and year in one order throughout. Whether 3/4 is in March or in April is told by
     the other rows; if they cannot tell, nobody can.
@@ -34,7 +37,7 @@ def moments_of(column: Any) -> NDArray[np.float64]:
     [2635200.0, 2678400.0]
     """
     if is_number(column):
-        return numbers(column)
+        return _in_seconds(numbers(column))
     found = _read_dates(column)
     known = np.asarray(column.notna())
     if found is None or np.isfinite(found)[known].mean() < _MOSTLY:
@@ -99,6 +102,16 @@ def _read_dates(column: Any) -> NDArray[np.float64] | None:
     if len({read[way].tobytes() for way in best}) != 1:
         return None
     return read[best[0]]
+
+
+def _in_seconds(moments: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Finer units of the time since 1970 as seconds; any other number as it is."""
+    known = moments[np.isfinite(moments)]
+    middle = float(np.median(known)) if len(known) else 0.0
+    for unit in (1e3, 1e6, 1e9):
+        if _EPOCH[0] * unit <= middle <= _EPOCH[1] * unit:
+            return moments / unit
+    return moments
 
 
 def _written(column: Any, way: str) -> Any:

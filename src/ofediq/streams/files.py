@@ -42,7 +42,8 @@ def load_file(
     r"""The samples in a CSV (with a header; commas, semicolons or tabs), Parquet or npz file.
 
     Arguments:
-        path: a file that ends in .csv, .csv.gz, .parquet or .npz; or what `read_table` made of it.
+        path: a file that ends in .csv, .tsv or .txt, or these and .gz, in .parquet or .npz; or what `read_table` made
+            of it.
         target: the column to predict.
         client_column: whose sample it is; deal with `partition(..., kind="column")`.
         time_column: numbers or dates (`ofediq.streams.dates`) that the rows are sorted by, or parts of a date with

@@ -21,7 +21,7 @@ from ofediq.errors import DataError, extra
 from ofediq.streams.cells import MISSING, encoding_of, names_in, not_utf8, separator_of
 from ofediq.streams.tidy import Unread, tidy
 
-SUFFIXES = (".csv", ".csv.gz", ".parquet", ".npz")
+SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".npz")
 _NAMES_SHOWN = 30
 _PARSER = "Error tokenizing data. C error: "
 

@@ -13,6 +13,8 @@ from ofediq.streams.cells import MISSING
 
 # A text column is numbers if so many of its cells are; with fewer different cells it may as well be labels.
 _MOSTLY, _FEW = 0.9, 20
+# It is, too, if half of them are and the others are a few words that come again: "offline", "error".
+_HALF, _WORDS = 0.5, 3
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 _SURELY_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*|,\d{3})")
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?")
@@ -34,8 +36,9 @@ class Unread(NamedTuple):
 def tidy(frame: Any) -> tuple[Any, dict[str, Unread]]:
     """`frame` with every column as what it means, and what could not be read, by column.
 
-    - Text of which at least nine in ten cells are numbers, and that has more than 20 different ones: numbers; so are
-      all numbers with commas for decimals or thousands, where only one of the two can be meant.
+    - Text of which at least nine in ten cells are numbers, or half of them and the others are up to three words, and
+      that has more than 20 different ones: numbers; so are all numbers with commas for decimals or thousands, where
+      only one of the two can be meant.
     - Decimals and whole numbers of any size: floats. Durations: seconds. Truth values with gaps: 1, 0 and missing.
     - Bytes: text. "?" and other words for nothing: missing.
 
@@ -86,7 +89,8 @@ def _numbers(texts: Any) -> tuple[Any, Unread | None] | None:
     plain = known.map(_plain_form(known))
     numbers = pandas.to_numeric(plain, errors="coerce")
     bad = numbers.isna()
-    if bad.any() and (bad.mean() > 1 - _MOSTLY or known.nunique() <= _FEW):
+    usable = _HALF if known[bad].nunique() <= _WORDS else _MOSTLY
+    if bad.any() and (bad.mean() > 1 - usable or known.nunique() <= _FEW):
         return None
     unread = Unread(int(bad.sum()), str(known[bad].iloc[0])) if bad.any() else None
     return numbers.astype(np.float64).reindex(texts.index), unread
