@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ofediq.errors import DataError, InputError
-from ofediq.federation.network.sources import Feeder, Rows, read_lines
+from ofediq.federation.network.sources import NOT_YET, Feeder, Rows, read_lines
 from ofediq.federation.protocol.inputs import Inputs
 from ofediq.federation.protocol.messages import ModelMessage
 from ofediq.methods.client import Down
@@ -75,6 +75,53 @@ def test_a_compressed_file_is_read_and_a_cut_one_said_so(tmp_path: Path) -> None
     source = Rows(path, "load", announced=lambda: NAMES)
     with pytest.raises(DataError, match=r"cannot read on in .*rows\.csv\.gz after row \d+"):
         list(map(source.at, range(50_000)))
+
+
+def test_a_file_that_grows_is_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("heat,wind,load\n1,2,3\n")
+
+    def write(text: str) -> None:
+        with path.open("a") as file:
+            file.write(text)
+
+    def loads(source: Rows) -> list[str]:
+        return [str(one.y) for one in iter(lambda: source.at(1), NOT_YET) if one]
+
+    source = Rows(path, "load", announced=lambda: NAMES, follow=True)
+    assert loads(source) == ["3"]
+    assert not source.exhausted
+    assert loads(source) == []
+    write("1,2,")
+    assert loads(source) == []
+    write('4\n1,2,5\n1,"2')
+    assert loads(source) == ["4", "5"]
+    write('\n",6\n')
+    assert loads(source) == ["6"]
+    assert source.position == 4
+    again = Rows(path, "load", announced=lambda: NAMES, follow=True, start=lambda: 3)
+    assert loads(again) == ["6"]
+    path.write_text("heat,wind,load\n1,2,7\n")  # cut
+    assert loads(source) == ["7"]
+    path.rename(tmp_path / "rows.1.csv")
+    assert loads(source) == []
+    path.write_text("load,heat,wind\n8,2,1\n9,2,1\n10,2,1\n")  # another one
+    assert loads(source) == ["8", "9", "10"]
+    assert caplog.text.count("is another file now") == 2
+
+
+def test_who_waits_for_a_line_leaves_the_round_open(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("heat,wind,load\n")
+    one = alone()
+    feeder = Feeder(one, Rows(path, "load", announced=lambda: one.features, follow=True))
+    before = one.next_step
+    assert feeder() == []
+    assert (one.next_step, one.samples, one.hungry) == (before, 0, True)
+    with path.open("a") as file:
+        file.write("1,2,3\n")
+    feeder()
+    assert one.samples == 1
 
 
 def test_damage_costs_its_own_rows(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

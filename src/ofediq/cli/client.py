@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +18,10 @@ from ofediq.errors import DataError, InputError
 if TYPE_CHECKING:
     from ofediq.federation.config import ClientConfig
     from ofediq.federation.network.client import Client
+    from ofediq.federation.network.session import Session
     from ofediq.federation.network.sources import Skipped, SourceSample
+
+_LOOK_SECONDS = 1.0
 
 
 def client(
@@ -68,6 +73,7 @@ async def _from_file(config: ClientConfig) -> tuple[dict[str, Any], str | None]:
             lambda: learner.features,
             time=choice.time,
             start=lambda: learner.position,
+            follow=choice.follow,
         )
     told = config.predictions
     outlet = Outlet(
@@ -83,8 +89,26 @@ async def _from_file(config: ClientConfig) -> tuple[dict[str, Any], str | None]:
 
     session = Session(learner, config.broker, feed, patience=60.0)
     with stopping(session.stop):
-        await session.run()
+        await (_both(session, feed) if choice.follow else session.run())
     return _summary(learner, session.traffic(), feeder.skipped), feeder.skipped.first
+
+
+async def _both(session: Session, feed: Callable[[], list[Any]]) -> None:
+    """The session, and a look at the file every second: lines come without a message from the server."""
+
+    async def look() -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            session.send(feed())
+
+    looking = asyncio.create_task(look())
+    looking.add_done_callback(lambda _: session.stop())  # it ends by an error alone
+    try:
+        await session.run()
+    finally:
+        looking.cancel()
+        with suppress(asyncio.CancelledError):
+            await looking
 
 
 def _from_lines(config: ClientConfig) -> tuple[dict[str, Any], str | None]:

@@ -264,6 +264,7 @@ class SourceChoice(Settings):
     time: str | None = setting(
         None, "Its column of dates (ISO 8601, or seconds since 1970), or its parts: 'year,month,day,hour'."
     )
+    follow: bool = setting(False, "Whether the file of csv grows: wait at its end for more lines.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -273,6 +274,8 @@ class SourceChoice(Settings):
             )
         if self.kind == "csv":
             require(self.target is not None, "target", "must name the column to predict", self.target)
+        plain = self.kind == "csv" and not str(self.path).endswith(".gz")
+        require(plain or not self.follow, "follow", "must go with a csv file that is not compressed", True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,11 +6,12 @@ import csv
 import gzip
 import json
 import logging
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TextIO
 
@@ -48,6 +49,10 @@ class SourceSample(NamedTuple):
     id: Any = None
 
 
+NOT_YET = SourceSample(None, None)
+"""In place of a sample that may still come."""
+
+
 class Source(Protocol):
     """Samples for the steps of a federation."""
 
@@ -55,7 +60,7 @@ class Source(Protocol):
     """How many samples were read."""
 
     def at(self, step: int) -> SourceSample | None:
-        """The sample of `step` (from 1), or None if there is none."""
+        """The sample of `step` (from 1), or None if there is none, or `NOT_YET`."""
 
     @property
     def exhausted(self) -> bool:
@@ -115,6 +120,8 @@ class Rows:
         announced: tells the names of the features in the task; all columns but the target if it has none.
         time: column of dates, or columns with commas: year,month,day,hour.
         start: tells how many rows were read before, when the first one is asked for.
+        follow: whether the file grows: its end is no end, and a line counts when it is whole. A file that is shorter
+            than before, or another one, is read from its beginning.
     """
 
     def __init__(
@@ -126,10 +133,11 @@ class Rows:
         *,
         time: str | None = None,
         start: Callable[[], int] = int,
+        follow: bool = False,
     ) -> None:
-        self.path, self.target, self.time = Path(path), target, time
-        self._features, self._announced, self._start = features, announced, start
-        self._rows = self._read()
+        self.path, self.target, self.time, self.follow = Path(path), target, time, follow
+        self._features, self._announced = features, announced
+        self._rows = self._read(start)
         self.exhausted = False
         self.position = 0
 
@@ -137,27 +145,37 @@ class Rows:
         """The next row."""
         try:
             sample = next(self._rows, None)
+            if sample is None and self.follow:  # another file has taken its place
+                self._rows = self._read()
+                sample = next(self._rows, None)
         except (OSError, EOFError, zlib.error) as error:
             raise DataError(f"cannot read on in {self.path} after row {self.position}: {error}") from None
         self.exhausted = sample is None
         return sample
 
-    def _read(self) -> Iterator[SourceSample]:
-        self.position = start = self._start()
+    def _read(self, start: Callable[[], int] = int) -> Iterator[SourceSample]:
+        """The rows after the first ones; `NOT_YET` again and again at the end of a file that grows."""
+        self.position = before = start()
         with self._opened() as file:
-            header, rows = _cells(file)
-            skipped = sum(1 for _ in islice(rows, start))
-            if skipped < start:
+            header, rows = _cells(file, self.follow)
+            skipped = sum(1 for _ in takewhile(lambda cells: cells is not None, islice(rows, before)))
+            if skipped < before:
                 log.warning(
-                    "%s has fewer rows than the %d that were read: from its beginning", self.path, start
+                    "%s has fewer rows than the %d that were read: from its beginning", self.path, before
                 )
                 self.position = 0
                 file.seek(0)
-                header, rows = _cells(file)
+                header, rows = _cells(file, self.follow)
             columns, repeated = names_in(header)
             clock = [] if self.time is None else self.time.split(",")
             used, named = self._used(columns, repeated, clock)
             for cells in rows:
+                if cells is None and self._is_another(file):
+                    log.warning("%s is another file now: from its beginning", self.path)
+                    break
+                if cells is None:
+                    yield NOT_YET
+                    continue
                 self.position += 1
                 row = dict.fromkeys(columns) | dict(zip(columns, cells, strict=False))
                 x: Any = (
@@ -165,6 +183,14 @@ class Rows:
                 )
                 moment = _moment([row[name] or "" for name in clock]) if clock else None
                 yield SourceSample(x, row[self.target], moment, self.position)
+
+    def _is_another(self, file: TextIO) -> bool:
+        """Whether the path leads to another file than the open one, or to less than what was read of it."""
+        try:
+            now, opened = self.path.stat(), os.fstat(file.fileno())
+        except FileNotFoundError:  # between two files
+            return False
+        return (now.st_dev, now.st_ino) != (opened.st_dev, opened.st_ino) or now.st_size < file.buffer.tell()
 
     def _opened(self) -> TextIO:
         opened: Any = gzip.open if self.path.suffix.lower() == ".gz" else open
@@ -192,22 +218,45 @@ class Rows:
         return names, bool(announced)
 
 
-def _cells(file: TextIO) -> tuple[list[str], Iterator[list[str | None]]]:
-    """The first line of a CSV file and the rows after it; None for a cell without a value."""
+def _cells(file: TextIO, follow: bool) -> tuple[list[str], Iterator[list[str | None] | None]]:
+    """The first line of a CSV file and the rows after it; None for a cell without a value.
+
+    With `follow` None is also a row that has not come yet.
+    """
     start = file.readline()
     separator = separator_of(start)
     header = next(csv.reader([start], delimiter=separator), [])
-    rows = _records(csv.reader(file, delimiter=separator, skipinitialspace=True))
-    return header, ([_cell(text, separator) for text in row] for row in rows)
+    lines: Iterator[str] = _WholeRecords(file) if follow else file
+    rows = _records(csv.reader(lines, delimiter=separator, skipinitialspace=True), follow)
+    return header, (None if row is None else [_cell(text, separator) for text in row] for row in rows)
 
 
-def _records(reader: Iterator[list[str]]) -> Iterator[list[str]]:
+class _WholeRecords(Iterator[str]):
+    """The records of a file that grows: it ends where the last whole one does, and goes on when there is more."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file, self._begun = file, ""
+
+    def __next__(self) -> str:
+        while line := self._file.readline():
+            self._begun += line
+            # Half a line, or a line inside of quotes: the rest has not been written yet.
+            if line.endswith(("\n", "\r")) and self._begun.count('"') % 2 == 0:
+                whole, self._begun = self._begun, ""
+                return whole
+        raise StopIteration
+
+
+def _records(reader: Iterator[list[str]], follow: bool) -> Iterator[list[str] | None]:
     """Rows that are not blank; one that csv cannot read (a cell of more than 128 kB) is a row without values."""
     while True:
         try:
             row = next(reader)
         except StopIteration:
-            return
+            if not follow:
+                return
+            yield None
+            continue
         except csv.Error:
             row = [""]
         if row:
@@ -305,6 +354,8 @@ class Feeder:
         while self.learner.hungry and not self.source.exhausted:
             sample = self.source.at(self.learner.next_step)
             self.learner.position = self.source.position
+            if sample is NOT_YET:
+                break
             if sample is None:
                 said += self.learner.skip()
                 continue
