@@ -161,7 +161,8 @@ class Swarm:
             bits[who] = each
             for name, vectors in decoded.items():
                 arrived[name][who] = vectors
-        outcome = Outcome(wanted, arrived, sends)
+        totals, counted = self._totals(arrived, sends, bits)
+        outcome = Outcome(wanted, arrived, counted)
         settled = rounds.settle(method, self._memory, self._window, outcome, down)
         if method.client.idle:  # a rule that leaves out who does not send
             settled = map_leaves(
@@ -170,15 +171,16 @@ class Swarm:
                 self._memory,
             )
         self._memory = settled
-        totals = self._totals(arrived, sends, bits)
         self._state, back = rounds.server_round(method, self._state, totals, np.uint32(self.seed))
         self.bits_each += bits
         self.bits_wire += float(bits.sum(dtype=np.float64))
         self.bits_downlink += float(back)
         self._open()
 
-    def _totals(self, arrived: dict[str, Vector], sends: npt.NDArray[np.bool_], bits: Vector) -> Totals:
-        """What the server gets of what `arrived`, by name, with so many bits of each."""
+    def _totals(
+        self, arrived: dict[str, Vector], sends: npt.NDArray[np.bool_], bits: Vector
+    ) -> tuple[Totals, npt.NDArray[np.bool_]]:
+        """What the server gets of what `arrived`, by name, with so many bits of each; and whose counted."""
         if self._scales is not None:
             return self._scales.totals(self._down, arrived, sends, bits, step=self.step)
         vectors = {
@@ -186,7 +188,7 @@ class Swarm:
             for name, one in arrived.items()
         }
         counted, cost = np.int32(sends.sum()), np.float32(bits.sum(dtype=np.float64))
-        return Totals(vectors, counted, cost, self.clients, np.int32(self.step), np.uint32(self.seed))
+        return Totals(vectors, counted, cost, self.clients, np.int32(self.step), np.uint32(self.seed)), sends
 
 
 class ScaledSwarm:

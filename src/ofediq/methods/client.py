@@ -65,6 +65,7 @@ class ClientRule:
         idle: whether a client that does not send may be left out: nothing that it learnt or remembers is used.
         personal: whether it predicts with something else than the common model, see `experts`.
         receipts: whether `settle` looks at `accepted`, so that a live client must be told whose updates counted.
+        kept: share of what a client `says` that the server goes on adding in later rounds; 0 where it forgets.
     """
 
     moves: bool = True
@@ -72,6 +73,7 @@ class ClientRule:
     idle: bool = True
     personal: bool = False
     receipts: bool = False
+    kept: float = 0.0
 
     @property
     def plain(self) -> bool:
@@ -115,6 +117,14 @@ class ClientRule:
     def finish(self, window: Window, down: Down, memory: Any) -> dict[str, Array]:
         """What it would send, by name."""
         return {"update": window.gradients}
+
+    def says(self, update: Array, down: Down) -> Array:
+        """What the server adds to what it keeps of a client, where it keeps anything: the update itself."""
+        return update
+
+    def beside(self, down: Down) -> Array | None:
+        """What a server must add to what it keeps of every client to have its latest gradient; None for nothing."""
+        return None
 
     def offer(self, wanted: Mapping[str, Array], window: Window, down: Down, memory: Any) -> Array:
         """How much it has to say, [n], for a participation that asks: the norm of the update."""

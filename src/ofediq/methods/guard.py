@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from ofediq.errors import require
 from ofediq.methods.balance import balanced
+from ofediq.methods.directions import FAR, deviation, dots, lower_median, median_cosines, normed, within
 from ofediq.methods.measures import SKETCH, folded, measured
 
 Floats = npt.NDArray[np.float64]
@@ -37,19 +38,30 @@ START, ASSUMED = 1.0, 8
 RECENT = 512
 """What is usual is read from the members of so many last updates."""
 
-FAR, ALONG, NEAR, MEMORY = 1.5, 3.0, 5.0, 64
-"""Over its last MEMORY updates a member may deviate by FAR usual deviations, and in one direction by ALONG times what
-is usual there; at least by NEAR usual lengths."""
+MEMORY = 64
+"""How far a member deviates is counted over so many of its last updates; see `directions`."""
 
 _FEW = 4  # so few members say nothing about what is usual
 _SHORT = 16  # updates over which a member's mean length is taken
 _LOSING, _PATIENCE = 0.7, 16  # share of updates beyond all measure, over so many
-_AXES, _ALONE = 2, 0.9  # directions in which members differ most; share of a deviation that lies in one
-_OPPOSED, _PANEL = 2.0, 64  # sum of cosines; updates that one is compared with
+_OPPOSED = 2.0  # sum of cosines
 _AGREE = 0.3  # median cosine of members' sums with their centre from which most agree
-_FEW_ROWS = 32  # that BLAS multiplies with a panel without waking its threads
+_WHOLE = 0.5  # factor from which an update counts that cannot count in part
 _LEFT = 0.25  # share within the limit below which a member does not count
-_TABLES = ("count", "last", "round", "lost", "far", "weight", "accord", "share", "sum", "wish", "banned")
+_TABLES = (
+    "count",
+    "last",
+    "round",
+    "lost",
+    "far",
+    "weight",
+    "accord",
+    "share",
+    "sum",
+    "wish",
+    "said",
+    "banned",
+)
 _WIDE, _MANY = 512, 128  # numbers that a direction is kept in where there are so few members
 
 
@@ -85,6 +97,9 @@ class Guard:
         self._weight = np.zeros(0, np.float32)  # of its last updates, older ones less
         self._sum = np.zeros((0, SKETCH), np.float16)  # what they came to, as it counted, in usual lengths
         self._wish = np.zeros((0, _WIDE), np.float16)  # what they came to, as it was sent
+        self._said = np.zeros(
+            (0, 0), np.float32
+        )  # what the server keeps of each member, where it keeps anything
         self._moved = np.zeros(_WIDE)  # what all of them came to, as it counted
         self._accord = np.zeros(0, np.float32)  # sum of cosines with those who sent beside it
         self._share = np.zeros(0, np.float32)  # mean share of them that was within the limit
@@ -111,17 +126,29 @@ class Guard:
         known = self._usual.get(part, np.zeros(0, np.float32))
         means = known[self._recent()[: known.size]] if known.size else known
         assumed = [START] * max(0, ASSUMED - self.updates)
-        return _lower_median(np.concatenate([means, assumed])) if means.size or assumed else START
+        return lower_median(np.concatenate([means, assumed])) if means.size or assumed else START
 
     def weigh(
-        self, updates: Mapping[int, Mapping[str, npt.NDArray[Any]]], *, unit: float = 1.0, least: float = 0.0
+        self,
+        updates: Mapping[int, Mapping[str, npt.NDArray[Any]]],
+        *,
+        unit: float = 1.0,
+        least: float = 0.0,
+        kept: float = 0.0,
+        beside: npt.NDArray[Any] | None = None,
     ) -> dict[int, float]:
         """What each update of a round is multiplied by, by the member's number; 0 if it does not count.
+
+        Where the server goes on adding what members said, an update is a small change of something large, and what
+        is judged is the large thing: all that a member has said so far. Both sides must agree on it, so that an
+        update counts as a whole or not at all.
 
         Args:
             updates: vectors by name, by number.
             unit: what lengths are measured in.
             least: a length in these units that the server has asked for: usual updates are not shorter.
+            kept: the share of an update that stays with the server, see `ClientRule.kept`.
+            beside: what is added to that of each member, see `ClientRule.beside`.
         """
         if self.clip is None or not updates:
             return dict.fromkeys(updates, 1.0)
@@ -129,10 +156,13 @@ class Guard:
         self.grow(int(numbers.max()) + 1)
         elapsed = np.minimum(self.rounds - self._round[numbers], 2 * RECENT) + 1
         factors, usual = np.ones(len(numbers)), max(self.usual() or START, least)
-        sketches = np.zeros((len(numbers), self._moved.size))
+        said = sketches = np.zeros((len(numbers), self._moved.size))
         for part in sorted(next(iter(updates.values()))):
             vectors = [one[part] for one in updates.values()]
             lengths, found = measured(vectors, self._signs_of(vectors[0].size), self._moved.size)
+            if part == "update" and kept:
+                said, found = found, found + self._said_before(numbers, beside)
+                lengths = np.linalg.norm(found, axis=1)
             known = max(self.usual(part) or START, least if part == "update" else 0.0)
             factors = np.minimum(factors, self._cut(part, known, numbers, lengths / unit, elapsed))
             sketches = found if part == "update" else sketches
@@ -147,6 +177,9 @@ class Guard:
         factors[self._banned[numbers]] = 0
         rows = sketches * (factors / (unit * usual))[:, None]
         factors *= self._balanced(numbers, rows, self._held(numbers, folded(rows, SKETCH), elapsed), elapsed)
+        if kept:
+            factors = np.where(factors >= _WHOLE, 1.0, 0.0)
+            self._said[numbers] += kept * factors[:, None] * said
         return dict(zip(updates, factors.tolist(), strict=True))
 
     def closed(self, senders: int, members: int) -> None:
@@ -159,6 +192,7 @@ class Guard:
         width = max(SKETCH, _WIDE >> max(0, (members - 1) // _MANY).bit_length())
         if width < self._moved.size:
             self._wish, self._moved = folded(self._wish, width), folded(self._moved[None], width)[0]
+            self._said = folded(self._said, width) if self._said.size else self._said
         for name in _TABLES:
             table = getattr(self, f"_{name}")
             if len(table) < members:
@@ -167,6 +201,11 @@ class Guard:
         for part in parts:
             self._table(self._room, part, FIRST)
             self._table(self._usual, part, 0.0)
+
+    def keep(self) -> None:
+        """Make room for what the server keeps of members."""
+        if self._said.shape[1] != self._moved.size:
+            self._said = np.zeros((len(self._count), self._moved.size), np.float32)
 
     def export(self) -> dict[str, Any]:
         """Everything that a server which takes over needs, as arrays."""
@@ -240,14 +279,14 @@ class Guard:
         if known.size > _FEW:
             own, weight = self._sum[known].astype(np.float64), self._weight[known]
             centre = np.median(own / weight[:, None], axis=0)
-            before, after = _deviation(sums, weights, centre), _deviation(sums + rows, weights + 1, centre)
+            before, after = deviation(sums, weights, centre), deviation(sums + rows, weights + 1, centre)
             factors = np.minimum(
-                _close(_deviation(own, weight, centre), before, after),
+                within(deviation(own, weight, centre), before, after),
                 self._along(known, numbers, rows, forgotten),
             )
-            towards = _unit(centre[None])[0]
-            agreement = float(np.median(_dots(_unit(own), towards)))
-            opposed = _dots(_unit(sums + rows), towards) < -agreement / 2
+            towards = normed(centre[None])[0]
+            agreement = float(np.median(dots(normed(own), towards)))
+            opposed = dots(normed(sums + rows), towards) < -agreement / 2
             opposed &= (agreement > _AGREE) & (self._count[numbers] >= _FEW)
         self._sum[numbers] = sums + factors[:, None] * rows
         self._weight[numbers] = weights + factors
@@ -255,6 +294,16 @@ class Guard:
         self._share[numbers] += (factors - self._share[numbers]) / memory
         nothing_left = (self._share[numbers] < _LEFT) & (memory == _PATIENCE)
         return np.where(opposed | nothing_left, 0.0, factors)
+
+    def _said_before(self, numbers: Numbers, beside: npt.NDArray[Any] | None) -> Floats:
+        """Sketches of what the server has of these members, and of what is `beside` it."""
+        self.keep()
+        if beside is None:
+            return self._said[numbers].astype(np.float64)
+        more = measured([np.asarray(beside, np.float32)], self._signs_of(beside.size), self._moved.size)[1]
+        new = numbers[self._count[numbers] == 0]
+        self._said[new] = -more  # whoever comes has said nothing yet
+        return self._said[numbers] + more
 
     def _balanced(self, numbers: Numbers, rows: Floats, factors: Floats, elapsed: Numbers) -> Floats:
         """`factors`, and no more than keeps the model from following few members."""
@@ -281,8 +330,8 @@ class Guard:
         What is added up, and must not fall below a limit, is the median cosine with other updates of the same round.
         """
         before = self._accord[numbers] * forgotten
-        gained = _median_cosines(rows) if len(rows) > _FEW else np.zeros(len(rows))
-        limit = -max(_OPPOSED, FAR * _lower_median(np.abs(self._accord[known])))
+        gained = median_cosines(rows) if len(rows) > _FEW else np.zeros(len(rows))
+        limit = -max(_OPPOSED, FAR * lower_median(np.abs(self._accord[known])))
         with np.errstate(divide="ignore", invalid="ignore"):
             factors = np.where(gained < 0, np.clip((limit - before) / gained, 0.0, 1.0), 1.0)
         self._accord[numbers] = before + factors * gained
@@ -312,76 +361,3 @@ class Guard:
         guilty = numbers[(self._far[numbers] > _LOSING) & (self._count[numbers] >= _PATIENCE) & calm]
         room = (self._count > 0).sum() // 2 - self._banned.sum()  # never half of them or more
         self._banned[guilty[: max(0, int(room))]] = True
-
-
-def _deviation(sums: Floats, weights: npt.NDArray[Any], centre: Floats) -> Floats:
-    """Of each sum from the nearest point between 0 and weight centre."""
-    along = _dots(sums, centre) / max(float((centre * centre).sum()), 1e-30)
-    found: Floats = sums - np.clip(along, 0, weights)[:, None] * centre
-    return found
-
-
-def _close(panel: Floats, before: Floats, after: Floats) -> Floats:
-    """The largest factors that keep deviations within limits of the panel's.
-
-    They are limited in length, and, if they lie in one of the directions in which members differ most, along it:
-    members who work together have one of them for themselves.
-    """
-    usual = _lower_median(np.linalg.norm(panel, axis=1))
-    factors = _largest(before, after - before, max(FAR * usual, NEAR))
-    rest = panel
-    for _ in range(_AXES):
-        axis = _longest_axis(rest)
-        rest = rest - _dots(rest, axis)[:, None] * axis
-        limit = max(ALONG * _lower_median(np.abs(_dots(panel, axis))), NEAR)
-        here, there = _dots(before, axis)[:, None], _dots(after, axis)[:, None]
-        alone = np.abs(there[:, 0]) > _ALONE * np.linalg.norm(after, axis=1)
-        factors = np.where(alone, np.minimum(factors, _largest(here, there - here, limit)), factors)
-    return factors
-
-
-def _longest_axis(rows: Floats) -> Floats:
-    """About the direction in which rows are longest together, from the longest of them."""
-    axis: Floats = rows[np.argmax((rows * rows).sum(1))]
-    for _ in range(8):
-        axis = _unit(np.einsum("i,ij->j", _dots(rows, axis), rows)[None])[0]
-    return axis
-
-
-def _unit(rows: Floats) -> Floats:
-    unit: Floats = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30)
-    return unit
-
-
-def _largest(before: Floats, step: Floats, limit: float) -> Floats:
-    """The largest factors in [0, 1] at which |before + factor step| is within the limit, 0 where there are none."""
-    a, b = (step * step).sum(1), (before * step).sum(1)
-    root = b * b - a * ((before * before).sum(1) - limit**2)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.where(root >= 0, (np.sqrt(np.maximum(root, 0)) - b) / a, 0.0)
-    return np.clip(np.where(a > 0, found, 1.0), 0.0, 1.0)
-
-
-def _median_cosines(rows: Floats) -> Floats:
-    """The median cosine of each row with some of the others, spread over all."""
-    unit = _unit(rows)
-    some = np.unique(np.linspace(0, len(rows) - 1, _PANEL).round().astype(int))
-    cosines = np.concatenate(
-        [unit[at : at + _FEW_ROWS] @ unit[some].T for at in range(0, len(unit), _FEW_ROWS)]
-    )
-    cosines[some, np.arange(len(some))] = np.inf  # not with itself: sorted last, and left out
-    others = len(some) - np.isin(np.arange(len(rows)), some)
-    cosines.sort(axis=1)
-    low, high = ((others - 1) // 2)[:, None], (others // 2)[:, None]
-    found: Floats = (np.take_along_axis(cosines, low, 1) + np.take_along_axis(cosines, high, 1))[:, 0] / 2
-    return found
-
-
-def _dots(rows: Floats, vector: Floats) -> Floats:
-    """The product of each row with a vector. Not by BLAS: its threads cost more than the arithmetic."""
-    found: Floats = np.einsum("ij,j->i", rows, vector)
-    return found
-
-
-def _lower_median(values: npt.NDArray[Any]) -> float:
-    return float(np.sort(values)[(values.size - 1) // 2])

@@ -44,6 +44,24 @@ def yardstick(method: Method, down: Down, updates: Sequence[Array], clients: int
     return Yardstick(1.0, min(middle, 1000.0))
 
 
+def weighed(
+    guard: Guard,
+    method: Method,
+    down: Down,
+    updates: Mapping[int, Mapping[str, npt.NDArray[np.float32]]],
+    clients: int,
+) -> dict[int, float]:
+    """What the guard leaves of each update of a round, by number, from vectors by name; live and simulated alike."""
+    by, rule = yardstick(method, down, [one["update"] for one in updates.values()], clients), method.client
+    if rule.kept:
+        updates = {
+            number: {**one, "update": np.asarray(rule.says(one["update"], down))}
+            for number, one in updates.items()
+        }
+    beside = rule.beside(down)
+    return guard.weigh(updates, unit=by.unit, least=by.least, kept=rule.kept, beside=beside)
+
+
 class Scales:
     """What a simulated server knows of its members, and makes of their messages; a live one does so in its tally.
 
@@ -58,6 +76,8 @@ class Scales:
         clip = method.combine.clip if isinstance(method.combine, Guarded) else CLIP
         self.guard = Guard(clip, regular=method.participation.foreseeable)
         self.guard.grow(clients, parts)
+        if method.client.kept:
+            self.guard.keep()
         self.purse = Purse.of(method)
         self.purse.grow(clients)
 
@@ -69,16 +89,18 @@ class Scales:
         bits: npt.NDArray[np.float32],
         *,
         step: int,
-    ) -> Totals:
-        """What the server gets of a round: of `messages` [n, ...] those in `sent` [n] came, with so many bits [n]."""
+    ) -> tuple[Totals, npt.NDArray[np.bool_]]:
+        """What the server gets of a round, and whose messages counted, [n].
+
+        Of `messages` [n, ...] those in `sent` [n] came, with so many bits [n].
+        """
         read = sent.copy()
         read[list(self.guard.quarantined)] = False
         who = np.flatnonzero(read)
         who = who[self.purse.pays(who, bits[who], self.clients)]
         self.purse.closed()
         rows = {int(number): {part: one[number] for part, one in messages.items()} for number in who}
-        by = yardstick(self.method, down, [row["update"] for row in rows.values()], self.clients)
-        factors = self.guard.weigh(rows, unit=by.unit, least=by.least)
+        factors = weighed(self.guard, self.method, down, rows, self.clients)
         self.guard.closed(len(rows), self.clients)
         weights = np.zeros(len(sent), np.float64)
         weights[who] = list(factors.values())
@@ -88,7 +110,7 @@ class Scales:
             for part, one in messages.items()
         }
         counted, cost = np.int32(len(who)), np.float32(bits[who].sum())
-        return Totals(vectors, counted, cost, self.clients, np.int32(step))
+        return Totals(vectors, counted, cost, self.clients, np.int32(step)), weights > 0
 
     def export(self) -> dict[str, Any]:
         """Everything that continues it, as arrays."""

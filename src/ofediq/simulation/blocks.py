@@ -18,7 +18,7 @@ from ofediq.methods.round import RoundState, first_memory, first_state, server_r
 from ofediq.methods.scales import Scales
 from ofediq.methods.server import Optimizer, Totals
 from ofediq.simulation.mesh import over_clients
-from ofediq.simulation.window import Apart, Feed, Setting, Slot, Sums, window_sums
+from ofediq.simulation.window import Feed, Setting, Slot, Sums, window_sums
 
 
 class Carry(NamedTuple):
@@ -105,7 +105,7 @@ def loop_block(sums_of: WindowSums) -> Runner:
                 if slot.transmit:
                     totals = sums.totals(setting.clients, slot.step)
                     if scales is not None:
-                        totals = scales.totals(state.down, *_in_numpy(sums.apart), step=int(slot.step))
+                        totals, memory = _guarded(scales, state.down, memory, sums, slot)
                     state, bits = close(setting, state, totals, feed.seed)
                 records.append((sums.loss, sums.error, sums.senders, sums.bits, float(bits)))
         fields: Any = (np.asarray(field) for field in zip(*records, strict=True))
@@ -119,8 +119,19 @@ def _scales(setting: Setting) -> Scales:
     return Scales(setting.method, setting.clients, tuple(setting.method.client.sends(setting.model.dim)))
 
 
-def _in_numpy(apart: Apart | None) -> Any:
-    return jax.tree.map(np.asarray, apart)
+def _guarded(scales: Scales, down: Any, memory: Any, sums: Sums, slot: Slot) -> tuple[Totals, Any]:
+    """What the guard leaves of a window, and memories: those whose messages did not count are told so."""
+    apart: Any = jax.tree.map(np.asarray, sums.apart)
+    totals, counted = scales.totals(down, apart.messages, apart.sent, apart.bits, step=int(slot.step))
+    if not jax.tree.leaves(apart.lost):
+        return totals, memory
+    rejected = np.zeros(len(jax.tree.leaves(memory)[0]), bool)
+    rejected[: len(counted)] = apart.sent & ~counted
+
+    def told(kept: Any, lost: Any) -> Any:
+        return np.where(rejected.reshape(-1, *(1,) * (np.ndim(kept) - 1)), lost, kept)
+
+    return totals, jax.tree.map(told, memory, apart.lost)
 
 
 def _close(setting: Setting, state: RoundState, totals: Totals, seed: Any) -> tuple[RoundState, Any]:

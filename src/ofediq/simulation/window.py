@@ -76,6 +76,7 @@ class Apart(NamedTuple):
     messages: Mapping[str, jax.Array]  # [n, ...] by name
     sent: jax.Array  # [n], which of them came
     bits: jax.Array  # [n]
+    lost: Any = ()  # memories of those whose message will not count, [n, ...], where they are told so
 
 
 class Sums(NamedTuple):
@@ -203,6 +204,7 @@ def _run(
     names = method.client.sends(model.dim)
     everyone = 0 if method.combine.adds else runs.shape[0]  # room for messages that are looked at one by one
     looked_at = names if method.combine.remembers else {"update": names["update"]}
+    told = method.combine.remembers and method.client.receipts
 
     def one(index: jax.Array, carry: tuple[Sums, Any, Apart]) -> tuple[Sums, Any, Apart]:
         sums, memory, messages = carry
@@ -222,15 +224,18 @@ def _run(
             lambda wanted: (wanted, jnp.zeros(size, jnp.float32)),
             dict(decision.wanted),
         )
+        lost: Any = ()
         if jax.tree.leaves(memory):
             outcome = Outcome(decision.wanted, decoded, sends)
+            if told:
+                nothing = outcome._replace(accepted=jnp.zeros_like(sends))
+                lost = rounds.settle(method, remembered, window, nothing, known)
             settled = rounds.settle(method, remembered, window, outcome, known)
             memory = _put(memory, who, valid & slot.transmit, settled)
         weights = sends.astype(jnp.float32)
         if everyone:
-            mine = Apart(
-                {name: decoded[name] for name in looked_at}, sends, jnp.broadcast_to(bits, sends.shape)
-            )
+            parts = {name: decoded[name] for name in looked_at}
+            mine = Apart(parts, sends, jnp.broadcast_to(bits, sends.shape), lost)
             messages = _put(messages, who, sends, mine)
         vectors = {name: sums.vectors[name] + weights @ decoded[name] for name in names}
         sums = Sums(
@@ -242,7 +247,8 @@ def _run(
         )
         return sums, memory, messages
 
-    first = (_no_sums(names, steps), memory, _no_messages(looked_at, everyone))
+    room = _no_messages(looked_at, everyone)._replace(lost=memory if told else ())
+    first = (_no_sums(names, steps), memory, room)
     sums, memory, messages = jax.lax.fori_loop(0, -(-count // size), one, first)
     if method.combine.remembers:
         return sums._replace(apart=messages), memory

@@ -13,7 +13,7 @@ from ofediq.federation.protocol.monitor import Monitor
 from ofediq.federation.protocol.secured import SecureRound
 from ofediq.federation.protocol.updates import OpenRound, add_up
 from ofediq.methods.guard import Guard
-from ofediq.methods.scales import yardstick
+from ofediq.methods.scales import weighed
 from ofediq.methods.server import Totals
 from ofediq.randomness import Address
 
@@ -53,9 +53,7 @@ class Tally:
         names = sorted(one.updates, key=numbers.__getitem__)
         updates = {numbers[name]: one.updates[name] for name in names}
         vectors = {number: update.vectors for number, update in updates.items()}
-        each = [one["update"] for one in vectors.values()]
-        by = yardstick(keeper.method, keeper.state.down, each, len(self.members))
-        factors = self.guard.weigh(vectors, unit=by.unit, least=by.least)
+        factors = weighed(self.guard, keeper.method, keeper.state.down, vectors, len(self.members))
         self.guard.closed(len(updates), one.clients)
         totals = add_up(
             keeper.method, task.dim, list(updates.values()), list(factors.values()), one.clients, one.step

@@ -33,6 +33,11 @@ class Remembering(ClientRule):
     def __post_init__(self) -> None:
         require(0 < self.pace <= 1, "pace", "must lie in (0, 1]", self.pace)
 
+    @property
+    def kept(self) -> float:  # type: ignore[override]  # depends on a field
+        """The pace of h."""
+        return self.pace
+
     def memory(self, params: Array) -> dict[str, Array]:
         """h = 0."""
         return {"shift": namespace(params).zeros_like(params)}

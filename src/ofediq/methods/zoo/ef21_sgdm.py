@@ -29,6 +29,7 @@ class Tracking(ClientRule):
     moves = False
     divides = False
     receipts = True
+    kept = 1.0
     idle = False  # momentum goes on while nothing is sent
 
     def __post_init__(self) -> None:

@@ -72,6 +72,7 @@ class Lazy(ClientRule):
     divides = False
     idle = False
     receipts = True
+    kept = 1.0
 
     def __post_init__(self) -> None:
         require_integer("bits", self.bits, 1, 16)

@@ -29,6 +29,7 @@ class Controlled(ClientRule):
     period: int
     divides = False
     receipts = True
+    kept = 1.0
 
     def __post_init__(self) -> None:
         require_positive("step_size", self.step_size)
@@ -44,10 +45,14 @@ class Controlled(ClientRule):
         own = window.own - np.float32(self.step_size) * corrected
         return window._replace(own=own, gradients=window.gradients + corrected)
 
+    def says(self, update: Array, down: Down) -> Array:
+        """The change of c_k, which becomes the mean gradient of the window."""
+        return update / np.float32(self.period) - down.vectors["control"]
+
     def settle(self, memory: Any, window: Window, outcome: Outcome, down: Down) -> dict[str, Array]:
         """c_k follows from what the server decoded, so that c stays the mean of all c_k."""
         xp = namespace(window.taken)
-        moved = outcome.decoded["update"] / np.float32(self.period) - down.vectors["control"]
+        moved = self.says(outcome.decoded["update"], down)
         return {"control": memory["control"] + xp.where(outcome.accepted[:, None], moved, np.float32(0))}
 
 

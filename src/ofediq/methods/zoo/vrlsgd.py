@@ -33,6 +33,7 @@ class VarianceReduced(ClientRule):
     warmup: bool = True
     divides = False
     receipts = True
+    kept = 1.0
 
     def __post_init__(self) -> None:
         require_positive("step_size", self.step_size)
@@ -54,12 +55,20 @@ class VarianceReduced(ClientRule):
             step = namespace(step).where(memory["begun"][:, None] > 0, step, np.float32(0))
         return window._replace(own=window.own - step, gradients=window.gradients + corrected)
 
+    def says(self, update: Array, down: Down) -> Array:
+        """The change of m_k."""
+        return update / np.float32(self.period)
+
+    def beside(self, down: Down) -> Array:
+        """w / (L gamma): with it m_k is Delta_k, and after u / L the mean gradient of the window."""
+        return self._scale * down.model
+
     def settle(self, memory: Any, window: Window, outcome: Outcome, down: Down) -> dict[str, Array]:
         """m_k follows what the server decoded and used."""
         xp, counted = namespace(window.taken), outcome.accepted
         moved = xp.where(counted[:, None], outcome.decoded["update"], np.float32(0))
         return {
-            "sum": memory["sum"] + moved / np.float32(self.period),
+            "sum": memory["sum"] + self.says(moved, down),
             "begun": xp.where(counted, np.float32(1), memory["begun"]),
         }
 

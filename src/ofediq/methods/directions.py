@@ -1,0 +1,96 @@
+"""Directions of many members, as rows: how far they lie apart, and what keeps them together.
+
+Not by BLAS where that is not many numbers: its threads cost more than the arithmetic.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+FAR, ALONG, NEAR = 1.5, 3.0, 5.0
+"""A member may deviate by FAR usual deviations, and in one direction by ALONG times what is usual there; at least by
+NEAR usual lengths."""
+
+_AXES, _ALONE = 2, 0.9  # directions in which members differ most; share of a deviation that lies in one
+_PANEL = 64  # rows that one is compared with
+_FEW_ROWS = 32  # that BLAS multiplies with a panel without waking its threads
+
+
+def deviation(sums: Floats, weights: npt.NDArray[Any], centre: Floats) -> Floats:
+    """Of each sum from the nearest point between 0 and weight centre."""
+    along = dots(sums, centre) / max(float((centre * centre).sum()), 1e-30)
+    found: Floats = sums - np.clip(along, 0, weights)[:, None] * centre
+    return found
+
+
+def within(panel: Floats, before: Floats, after: Floats) -> Floats:
+    """The largest factors that keep deviations within limits of the panel's.
+
+    They are limited in length, and, if they lie in one of the directions in which members differ most, along it:
+    members who work together have one of them for themselves.
+    """
+    usual = lower_median(np.linalg.norm(panel, axis=1))
+    factors = _largest(before, after - before, max(FAR * usual, NEAR))
+    rest = panel
+    for _ in range(_AXES):
+        axis = _longest_axis(rest)
+        rest = rest - dots(rest, axis)[:, None] * axis
+        limit = max(ALONG * lower_median(np.abs(dots(panel, axis))), NEAR)
+        here, there = dots(before, axis)[:, None], dots(after, axis)[:, None]
+        alone = np.abs(there[:, 0]) > _ALONE * np.linalg.norm(after, axis=1)
+        factors = np.where(alone, np.minimum(factors, _largest(here, there - here, limit)), factors)
+    return factors
+
+
+def _longest_axis(rows: Floats) -> Floats:
+    """About the direction in which rows are longest together, from the longest of them."""
+    axis: Floats = rows[np.argmax((rows * rows).sum(1))]
+    for _ in range(8):
+        axis = normed(np.einsum("i,ij->j", dots(rows, axis), rows)[None])[0]
+    return axis
+
+
+def normed(rows: Floats) -> Floats:
+    """Rows of length one; what is zero stays so."""
+    found: Floats = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-30)
+    return found
+
+
+def _largest(before: Floats, step: Floats, limit: float) -> Floats:
+    """The largest factors in [0, 1] at which |before + factor step| is within the limit, 0 where there are none."""
+    a, b = (step * step).sum(1), (before * step).sum(1)
+    root = b * b - a * ((before * before).sum(1) - limit**2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.where(root >= 0, (np.sqrt(np.maximum(root, 0)) - b) / a, 0.0)
+    return np.clip(np.where(a > 0, found, 1.0), 0.0, 1.0)
+
+
+def median_cosines(rows: Floats) -> Floats:
+    """The median cosine of each row with some of the others, spread over all."""
+    unit = normed(rows)
+    some = np.unique(np.linspace(0, len(rows) - 1, _PANEL).round().astype(int))
+    cosines = np.concatenate(
+        [unit[at : at + _FEW_ROWS] @ unit[some].T for at in range(0, len(unit), _FEW_ROWS)]
+    )
+    cosines[some, np.arange(len(some))] = np.inf  # not with itself: sorted last, and left out
+    others = len(some) - np.isin(np.arange(len(rows)), some)
+    cosines.sort(axis=1)
+    low, high = ((others - 1) // 2)[:, None], (others // 2)[:, None]
+    found: Floats = (np.take_along_axis(cosines, low, 1) + np.take_along_axis(cosines, high, 1))[:, 0] / 2
+    return found
+
+
+def dots(rows: Floats, vector: Floats) -> Floats:
+    """The product of each row with a vector."""
+    found: Floats = np.einsum("ij,j->i", rows, vector)
+    return found
+
+
+def lower_median(values: npt.NDArray[Any]) -> float:
+    """The middle one, or the lower one of the two in the middle."""
+    return float(np.sort(values)[(values.size - 1) // 2])
