@@ -21,8 +21,9 @@ from tests.simulation.test_native import needs_compiler, patchy_stream
 
 
 @pytest.fixture(autouse=True)
-def forget_libraries() -> Iterator[None]:
-    """Each test finds the library for its own environment."""
+def forget_libraries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test finds the library for its own environment; what is made here need not be fast."""
+    monkeypatch.setenv("CC", f"{os.environ.get('CC') or 'cc'} -O0")
     library.forget()
     yield
     library.forget()

@@ -45,8 +45,9 @@ def lower(outputs: Function, tree: Any, shape: Shape, task: Any, name: str) -> N
     x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     shapes = [leaf.shape for leaf in leaves]
     try:
+        traced = jax.make_jaxpr(of_leaves)(leaves, x)
         with jax.ensure_compile_time_eval():  # now, even while something around is being traced
-            found = _outputs(jax.make_jaxpr(of_leaves)(leaves, x), shapes, shape, task)
+            found = _outputs(traced, shapes, shape, task)
         model = assembled(found, shapes, task, name)
     except (UnknownLayerError, InputError) as error:
         return str(error)
@@ -54,9 +55,9 @@ def lower(outputs: Function, tree: Any, shape: Shape, task: Any, name: str) -> N
         return f"it does not take samples of shape {list(shape)}"
     noise = [0.1 * np.random.default_rng(1).normal(size=leaf.shape) for leaf in leaves]
     moved = [(leaf + other).astype(np.float32) for leaf, other in zip(leaves, noise, strict=True)]
-    with jax.ensure_compile_time_eval():
-        expected, there = jax.jit(partial(_with_slopes, of_leaves, task))(moved, x)
-        expected, there = np.asarray(expected), [np.asarray(leaf) for leaf in there]
+    # Not traced inside of `ensure_compile_time_eval`: Flax would really draw parameters again, for their shapes.
+    computed = jax.jit(partial(_with_slopes, of_leaves, task)).lower(moved, x).compile()
+    expected, there = jax.tree.map(np.asarray, computed(moved, x))
     vector, steps = (np.concatenate([leaf.reshape(-1) for leaf in leaves]) for leaves in (moved, there))
     same = _agrees(model, vector, x, expected, steps)
     return model if same else "its layers compute something else than itself"
@@ -71,8 +72,9 @@ def lower_loss(
     x, shapes = np.zeros(shape, np.float32), [leaf.shape for leaf in leaves]
     y = np.float32(0) if task == "regression" else np.int32(0)
     try:
+        traced = jax.make_jaxpr(of_leaves)(leaves, x, y)
         with jax.ensure_compile_time_eval():
-            head = _head(jax.make_jaxpr(of_leaves)(leaves, x, y), shapes, shape)
+            head = _head(traced, shapes, shape)
         if not _is_usual(*head, task):
             return "its loss is neither the cross-entropy nor the squared error of its outputs"
         signal = head[0].base
