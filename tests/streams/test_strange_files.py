@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from ofediq.errors import DataError
 from ofediq.streams import load_own
+from ofediq.streams.features import Readings
 from tests.streams.test_files import PLANT, _same, _write, plant
 
 __all__ = ["plant"]  # a fixture
@@ -79,6 +81,21 @@ def test_half_of_a_column_may_be_the_same_few_words(
     cells = [words[hour % len(words)] if hour % 3 == 0 else str(load) for hour, load in enumerate(LOADS)]
     pandas.read_csv(path).assign(heat=cells).to_csv(path, index=False)
     assert load_own(path, "load").unread == ({"heat": (20, "offline")} if read else {})
+
+
+@pytest.mark.parametrize("fill", ["9.96921e36", "-3.4028235e38", "1.7976931348623157e308"])
+def test_what_programs_write_for_nothing_is_missing(tmp_path: Path, fill: str) -> None:
+    """One such number in a column would hide all others behind its deviation."""
+    cells = [fill if hour == 20 else str(load) for hour, load in enumerate(LOADS)]
+    path = _hourly(tmp_path, cells)
+    frame = pandas.read_csv(path)
+    frame.assign(heat=frame.heat.mask(frame.index == 5, float(fill))).to_csv(path, index=False)
+    own = load_own(path, "load", scaling="none")
+    shown = (1, f"{float(fill):g}")
+    assert (own.dropped, own.unread) == (1, {"load": shown, "heat": shown})
+    assert np.isnan(own.dataset.x[5, 0])
+    assert np.nanmax(np.abs(own.dataset.x)) == HOURS - 1
+    assert math.isnan(Readings(("heat",)).read({"heat": fill})[0, 0])
 
 
 @pytest.mark.parametrize("unit", [1, 1_000, 1_000_000])

@@ -14,6 +14,10 @@ MISSING = frozenset(
 )
 """Texts that stand for no value; "?" is that of the UCI archive."""
 
+NO_NUMBER = 1e36
+"""Numbers of this size and more are what programs write where there is none: netCDF's 9.97e36, the largest floats."""
+
+_SINCE_1970 = (946_684_800.0, 4_102_444_800.0)  # 2000 to 2100, in seconds
 SEPARATORS = (",", ";", "\t", "|")
 _HEAD = 1 << 16  # bytes of a file that are looked at
 
@@ -44,6 +48,16 @@ def not_utf8(name: str, error: UnicodeDecodeError) -> DataError:
         f"{name} cannot be read: it is no UTF-8 text (byte {byte:#04x}); "
         "`iconv -f latin1 -t utf-8` writes one from a Western European file"
     )
+
+
+def clock_unit(moment: float) -> float:
+    """How many units of a time since 1970 make a second: 1,000 if it is milliseconds, between 2000 and 2100; else 1.
+
+    >>> clock_unit(1_700_000_000_000), clock_unit(1_700_000_000), clock_unit(12)
+    (1000.0, 1.0, 1.0)
+    """
+    first, last = _SINCE_1970
+    return next((unit for unit in (1e3, 1e6, 1e9) if first * unit <= moment <= last * unit), 1.0)
 
 
 def separator_of(header: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ofediq.errors import DataError, extra
+from ofediq.streams.cells import clock_unit
 from ofediq.streams.columns import is_date, is_number, is_truth, numbers
 
 # A column is a time if so many of its cells are; a row whose cell is none has no time.
@@ -20,7 +21,6 @@ _DAYS = (
     *("%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%m/%d/%Y", "%m-%d-%Y", "%Y/%m/%d"),
     *("%d %b %Y", "%d-%b-%Y", "%b %d %Y", "%b %d, %Y"),
 )
-_EPOCH = (946_684_800.0, 4_102_444_800.0)  # 2000 to 2100
 _HOURS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 
 
@@ -107,11 +107,7 @@ def _read_dates(column: Any) -> NDArray[np.float64] | None:
 def _in_seconds(moments: NDArray[np.float64]) -> NDArray[np.float64]:
     """Finer units of the time since 1970 as seconds; any other number as it is."""
     known = moments[np.isfinite(moments)]
-    middle = float(np.median(known)) if len(known) else 0.0
-    for unit in (1e3, 1e6, 1e9):
-        if _EPOCH[0] * unit <= middle <= _EPOCH[1] * unit:
-            return moments / unit
-    return moments
+    return moments / clock_unit(float(np.median(known))) if len(known) else moments
 
 
 def _written(column: Any, way: str) -> Any:

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ofediq.errors import extra
-from ofediq.streams.cells import MISSING
+from ofediq.streams.cells import MISSING, NO_NUMBER
 
 # A text column is numbers if so many of its cells are; with fewer different cells it may as well be labels.
 _MOSTLY, _FEW = 0.9, 20
 # It is, too, if half of them are and the others are a few words that come again: "offline", "error".
 _HALF, _WORDS = 0.5, 3
+_LARGEST = float(np.finfo(np.float64).max)
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 _SURELY_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*|,\d{3})")
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?")
@@ -39,6 +40,7 @@ def tidy(frame: Any) -> tuple[Any, dict[str, Unread]]:
     - Text of which at least nine in ten cells are numbers, or half of them and the others are up to three words, and
       that has more than 20 different ones: numbers; so are all numbers with commas for decimals or thousands, where
       only one of the two can be meant.
+    - Numbers of 1e36 and more, which stand for none: missing, and counted as unread.
     - Decimals and whole numbers of any size: floats. Durations: seconds. Truth values with gaps: 1, 0 and missing.
     - Bytes: text. "?" and other words for nothing: missing.
 
@@ -54,12 +56,17 @@ def tidy(frame: Any) -> tuple[Any, dict[str, Unread]]:
         column = frame[name]
         if types.is_timedelta64_dtype(column):
             made[name] = column.dt.total_seconds()
-        elif types.is_object_dtype(column) or types.is_string_dtype(column):
+            continue
+        if types.is_object_dtype(column) or types.is_string_dtype(column):
             found, missed = _meant(column)
             if found is not None:
-                made[name] = found
+                made[name] = column = found
             if missed is not None:
                 unread[name] = missed
+        if types.is_float_dtype(column) and (filled := column.abs().between(NO_NUMBER, _LARGEST)).any():
+            made[name] = column.mask(filled)
+            before = unread.get(name, Unread(0, f"{column[filled].iloc[0]:g}"))
+            unread[name] = before._replace(cells=before.cells + int(filled.sum()))
     return (frame.assign(**made) if made else frame), unread
 
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ofediq.errors import DataError, InputError
 from ofediq.federation.protocol.intervals import Misses
 from ofediq.federation.protocol.task import ModelSpec
+from ofediq.streams.cells import NO_NUMBER
 from ofediq.streams.features import PipelineMemory
 
 Row = npt.NDArray[np.float32]
@@ -140,8 +141,8 @@ class Inputs:
         if not self.labelled:
             with np.errstate(over="ignore"):
                 value = np.asarray([number], np.float32)
-            if not np.isfinite(value).all():
-                raise InputError(f"`y` must be finite, got {y!r}")
+            if not (np.abs(value) < NO_NUMBER).all():
+                raise InputError(f"`y` must be finite and less than {NO_NUMBER:g} in size, got {y!r}")
             return value
         classes = None if self.spec is None else self.spec.classes
         limit = 2**31 if classes is None else classes

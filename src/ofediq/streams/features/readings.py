@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ofediq.errors import DataError
+from ofediq.streams.cells import NO_NUMBER
 from ofediq.streams.features.running import (
     ROUNDING,
     Numbers,
@@ -157,7 +157,7 @@ class Readings:
 
 
 def _number(name: str, value: Any) -> float:
-    """`value` as a number, 1 and 0 for the words of truth; NaN if there is none, or an infinite one."""
+    """`value` as a number, 1 and 0 for the words of truth; NaN if there is none, or one that stands for none."""
     if value is None or value == "":
         return float("nan")
     if isinstance(value, str) and value.lower() in _TRUTH:
@@ -166,4 +166,4 @@ def _number(name: str, value: Any) -> float:
         number = float(value)
     except (TypeError, ValueError):
         raise DataError(f"`{name}` must be a number or missing, got {value!r}") from None
-    return number if math.isfinite(number) else float("nan")
+    return number if abs(number) < NO_NUMBER else float("nan")
