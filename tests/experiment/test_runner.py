@@ -161,6 +161,23 @@ def test_a_diverged_method_is_noted_and_has_no_regret(tmp_path: Path) -> None:
     assert not outcome.comparison.regrets
 
 
+def test_one_that_is_far_off_is_told_so(tmp_path: Path) -> None:
+    hours = np.arange(400)
+    file = tmp_path / "rising.csv"  # where the last value is a good forecast
+    file.write_text("\n".join(["wind,level", *(f"{np.sin(hour)},{hour}" for hour in hours)]))
+    own: Any = {
+        "dataset": None,
+        "options": {},
+        "data": str(file),
+        "target": "level",
+        "preset": "paper",
+        "seeds": 1,
+    }
+    run = {"methods": ["fedogd"], "step_size": 1e-4, "steps": 40, "clients": 10, "partition": "stretches"}
+    (note,) = in_folder(tmp_path / "run", config=changed(**own, **run)).notes
+    assert "times the error of the best naive forecast: try another step size, or the preset auto." in note
+
+
 class Clock(Listener):
     """Writes down what is said, and after how many steps."""
 

@@ -330,12 +330,17 @@ class _Work:
         value = value_text(float(result.curve[-1]), result.metric)
         bits = bits_text(float(result.bits_wire.sum()))
         self.listener.finished(f"{result.metric} {value}, {bits} sent, {result.seconds:.1f} s")
-        advice = "." if self.experiment.config.automatic else ": try a smaller step size."
         if result.diverged:
-            self._tell(f"{result.name} diverged with seed {result.seed}{advice}")
+            self._tell(f"{result.name} diverged with seed {result.seed}{self._advice('a smaller step size')}")
         elif (ratio := self._against_naive(result)) > _FAR_ABOVE:
             worse = f"{ratio:.3g} times the error of the best naive forecast"
+            advice = self._advice(
+                "another step size, or the preset auto"
+            )  # too small or too large, who knows
             self._tell(f"{result.name} with seed {result.seed} has {worse}{advice}")
+
+    def _advice(self, what: str) -> str:
+        return "." if self.experiment.config.automatic else f": try {what}."
 
     def _against_naive(self, result: Result) -> float:
         """The error of a result over that of the best naive forecast on the same stream."""
