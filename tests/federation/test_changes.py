@@ -99,6 +99,22 @@ def test_the_newest_good_model_is_not_trusted() -> None:
     assert watch.back() == (states[1], 1)
 
 
+def test_data_that_leave_the_model_are_no_divergence() -> None:
+    """A good model whose targets jump is far off however small its steps are; steps that shrink never get there."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((CLIENTS * STEPS, 2))
+    y = np.where(np.arange(len(x)) < 15 * CLIENTS, 0.0, 100.0) + rng.standard_normal(len(x))
+    data = Dataset("jump", x=x, y=y, task="regression")
+    one = server(methods.fedogd(0.02))
+    network = Network(one, Stream(data, np.arange(len(x)).reshape(STEPS, CLIENTS)))
+    network.start()
+    network.run()
+    assert one.monitor.rollbacks == 2
+    assert one.method == methods.fedogd(0.02)
+    assert all(learner.task == one.task for learner in network.learners.values())
+    assert abs(one.params[2] - 100) < 20
+
+
 CHANGES: dict[str, tuple[Method, int]] = {
     "step size": (methods.ofedavg(0.5, 0.02), CLIENTS),
     "budget": (methods.ofedavg(0.9, 0.01), CLIENTS),

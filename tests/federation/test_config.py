@@ -156,6 +156,24 @@ def test_a_clients_mistake_is_named(tmp_path: Path, old: str, new: str, message:
         ClientConfig.read(write(tmp_path, CLIENT.replace(old, new)))
 
 
+@pytest.mark.parametrize(
+    ("chosen", "made"), [("", None), ("enabled = true", True), ("enabled = false", False)]
+)
+def test_features_that_would_be_ignored_are_named(tmp_path: Path, chosen: str, made: bool | None) -> None:
+    text = (
+        'name = "plant"\n[model]\nnames = ["heat"]\n[method]\nstep_size = 0.1\n'
+        f'[features]\ngaps = ["heat"]\n{chosen}\n[broker]\naddress = "mqtt://localhost"\ninsecure = true\n'
+    )
+    config = FederationConfig.read(write(tmp_path, text))
+    if made is None:
+        with pytest.raises(
+            InputError, match=r"`enabled` in \[features\] must be true or false without preset"
+        ):
+            config.spec()
+    else:
+        assert (config.spec().pipeline is not None) == made
+
+
 def test_the_documentation_shows_every_key() -> None:
     page = (Path(__file__).parents[2] / "docs" / "federation.md").read_text(encoding="utf-8")
     server, client = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)

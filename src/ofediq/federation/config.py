@@ -74,6 +74,10 @@ class FederationConfig(Settings):
         made = self.features.enabled
         if made is None:
             made = self.method.automatic and len(self.model.shape or ()) == 1
+            if not made and self.features != FeatureChoice():
+                raise InputError(
+                    "`enabled` in [features] must be true or false without preset auto, got nothing"
+                )
         return self.model.spec(self.features.pipeline(self.model) if made else None)
 
     @classmethod

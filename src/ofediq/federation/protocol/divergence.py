@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,8 @@ FAR = 10.0
 """Times the error of the last value, and of the untrained model: nothing that learns is so far off."""
 
 _HOPELESS = 1e15  # no need to wait for more
+_ALIKE = 3.0  # times: errors within it are alike, and moves beyond it are not
+_IN_A_ROW = 3  # bad windows that tell that it is not the step size
 _STEPS = ("step_size", "first")  # what step sizes are called in client and server rules
 
 
@@ -31,18 +34,26 @@ class Watch:
         anchored: whether an untrained model is a naive forecast, and so no worse.
 
     A model may be bad long before its errors are reported, so the newest good one is not trusted.
+
+    Bad windows in a row whose errors are alike, though the model moved a third as far in each as in the one before,
+    come from data that have left the good model, not from its steps: the errors of a model that hardly moved are then
+    what later ones are compared with.
     """
 
     def __init__(self, state: RoundState, step: int, *, anchored: bool) -> None:
         self._good = [(state, step)]
         self._untrained = 0.0 if anchored else None
         self._recent = Report()
+        self._bad: list[tuple[float, float]] = []  # error and move of each bad window since the last good one
         self.error = self.naive = 0.0  # means of the last window
 
     def judge(
         self, reports: Sequence[Report], state: RoundState, step: int
-    ) -> Literal["good", "bad", "open"]:
-        """What the reports of a round that ended with `state` say; open until there are enough."""
+    ) -> Literal["good", "bad", "open", "still"]:
+        """What the reports of a round that ended with `state` say; open until there are enough.
+
+        "still": bad, and smaller steps did not help.
+        """
         for one in reports:
             if self._untrained is None and one.samples:
                 self._untrained = one.error / one.samples
@@ -57,9 +68,21 @@ class Watch:
         self.error, self.naive = self._recent.error / samples, self._recent.naive / samples
         self._recent = Report()
         if self.error > FAR * max(self.naive, self._untrained or 0.0):
-            return "bad"
-        self._good = [*self._good[-1:], (state, step)]
+            return "still" if self._stands_still(state) else "bad"
+        self._good, self._bad = [*self._good[-1:], (state, step)], []
         return "good"
+
+    def _stands_still(self, state: RoundState) -> bool:
+        good = np.asarray(self._good[0][0].params, np.float64)
+        self._bad.append((self.error, float(np.linalg.norm(np.asarray(state.params, np.float64) - good))))
+        last = self._bad[-_IN_A_ROW:]
+        if len(last) < _IN_A_ROW:
+            return False
+        for (error, moved), (next_error, next_moved) in pairwise(last):
+            if next_moved * _ALIKE > moved or not error / _ALIKE <= next_error <= error * _ALIKE:
+                return False
+        self._untrained, self._bad = max(error for error, _ in last), []
+        return True
 
     def back(self) -> tuple[RoundState, int]:
         """The model to go back to, and its step."""
@@ -78,7 +101,7 @@ def restarted(method: Method, good: RoundState, now: RoundState, clients: int) -
 
 
 def smaller(method: Method, factor: float = 0.25) -> Method:
-    """`method` with smaller steps, at clients and at the server.
+    """`method` with smaller steps, at clients and at the server; with larger ones if `factor` is.
 
     >>> from ofediq.methods import fedogd
     >>> smaller(fedogd(0.1)).server.step_size

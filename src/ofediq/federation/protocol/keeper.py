@@ -64,6 +64,7 @@ class Keeper:
         self.state = first_state(method, np.asarray(initial), clients)
         self.step = 0
         self._shrunk = 0  # times that its steps were made smaller than it was told
+        self._in_vain = 0  # times since predictions were well
         self._counted: tuple[int, ...] = ()  # whose updates counted in the last closed round
         self.broadcasts = Broadcasting(method, self.seed)
         self._watch = self._watching()
@@ -108,14 +109,18 @@ class Keeper:
     def judge(self, reports: Sequence[Report], monitor: Monitor, clients: int) -> bool:
         """Go back to the last good model, with smaller steps, if predictions are far worse than the last value.
 
-        Returns whether it did: clients must be told the new task then.
+        Where that does not help, the steps become as large as before. Returns whether there is a new task to tell.
         """
         found = self._watch.judge(reports, self.state, self.step)
-        if found != "bad":
+        if found in ("good", "open"):
+            self._in_vain = 0 if found == "good" else self._in_vain
             if found == "good" and "divergence" in monitor.problems:
                 log.info("server: predictions are well again")
                 monitor.problem("divergence", None)
             return False
+        if found == "still":
+            self._undo(monitor, clients)
+            return True
         watch, (good, step) = self._watch, self._watch.back()
         sentence = (
             f"predictions diverged at step {self.step}: their mean error was {watch.error:.3g}, that of the last "
@@ -125,14 +130,27 @@ class Keeper:
         monitor.problem("divergence", sentence)
         monitor.rollbacks += 1
         self._shrink(1)
+        self._in_vain += 1
         self.task = replace(self.task, version=self.task.version + 1)
         self.state = restarted(self.method, good, self.state, clients)
         return True
 
+    def _undo(self, monitor: Monitor, clients: int) -> None:
+        """The step size of before: errors come from data that have left the model, which must follow them."""
+        sentence = (
+            f"predictions are far off at step {self.step}, with smaller steps too: their mean error was "
+            f"{self._watch.error:.3g}, that of the last value {self._watch.naive:.3g}; the step size is as before"
+        )
+        log.warning("server: %s", sentence)
+        monitor.problem("divergence", sentence)
+        self._shrink(-self._in_vain)
+        self._in_vain = 0
+        self.task = replace(self.task, version=self.task.version + 1)
+        self.state = restarted(self.method, self.state, self.state, clients)
+
     def _shrink(self, times: int) -> None:
         """A quarter of the step size, so many times; all clients must follow."""
-        for _ in range(times):
-            self.method = smaller(self.method)
+        self.method = smaller(self.method, 0.25**times)
         old, self._shrunk = self.task, self._shrunk + times
         task = Task.of(self.method, self.model, self.seed, old.passes, old.report_every)
         self.task = replace(task, version=old.version, secure=old.secure)
