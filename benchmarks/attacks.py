@@ -113,14 +113,43 @@ def replay(now: Round) -> Floats:
     return np.array([first.setdefault(int(k), row) for k, row in zip(now.who, now.own, strict=True)])
 
 
-def sleeper(now: Round) -> Floats:
-    """Honest until everybody trusts them."""
-    return now.own if now.coalition.rounds < 40 else one_direction(1.4)(now)
-
-
 def by_turns(now: Round) -> Floats:
     """Honest and hostile in turns."""
     return now.own if now.coalition.rounds // 8 % 2 else -4 * now.own
+
+
+def home(now: Round) -> Floats:
+    """Back to the first model, 1.4 times as long as usual."""
+    models = now.coalition.models
+    return now.all(1.4 * now.usual * _unit(models[-1] - models[0]))
+
+
+def min_max(now: Round) -> Floats:
+    """The others' mean, as far back as two of them are apart at most (V. Shejwalkar, A. Houmansadr, 2021)."""
+    mean, size = now.others.mean(0), 0.0
+    apart = np.linalg.norm(now.others[:, None] - now.others[None], axis=2).max()
+    for step in 50 * now.usual * 0.5 ** np.arange(1, 31):
+        sent = mean - (size + step) * _unit(mean)
+        size += step * (np.linalg.norm(sent - now.others, axis=1).max() <= apart)
+    return now.all(mean - size * _unit(mean))
+
+
+def hidden(now: Round) -> Floats:
+    """Against the others' sum, each behind noise of its own."""
+    drawn = np.random.default_rng(now.coalition.rounds).standard_normal(now.own.shape)
+    noises = now.usual * drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+    sent: Floats = noises - 0.7 * now.usual * _unit(now.others.mean(0))
+    return sent
+
+
+def mirror(now: Round) -> Floats:
+    """Each the opposite of what one of the others sends."""
+    return -1.2 * now.others[np.arange(len(now.own)) % len(now.others)]
+
+
+def late(first: int, act: Act) -> Act:
+    """Honest in so many rounds, then something else."""
+    return lambda now: now.own if now.coalition.rounds < first else act(now)
 
 
 ACTS: dict[str, Act] = {
@@ -138,8 +167,14 @@ ACTS: dict[str, Act] = {
     "against the others": against_the_others,
     "a little is enough": little,
     "an old update again": replay,
-    "a sleeper": sleeper,
+    "a sleeper": late(40, one_direction(1.4)),
     "honest by turns": by_turns,
+    "back to the first model": home,
+    "min-max": min_max,
+    "hidden in noise": hidden,
+    "mirrors": mirror,
+    "sign flipped after 100": late(100, times(-1)),
+    "against the others after 100": late(100, against_the_others),
 }
 LABELS: dict[str, Callable[[npt.NDArray[Any], int], npt.NDArray[Any]]] = {
     "random labels": lambda labels, step: np.random.default_rng(step).permutation(labels),
@@ -159,6 +194,17 @@ SOME = (
     "labels flipped",
 )
 """The attacks on methods other than FedOGD; on other federations the first five."""
+
+DIFFERENT = (
+    *(name for name in SOME if "990" not in name),
+    "back to the first model",
+    "min-max",
+    "hidden in noise",
+    "mirrors",
+    "sign flipped after 100",
+    "against the others after 100",
+)
+"""The attacks where members' data differ."""
 
 
 @dataclass(frozen=True)
@@ -323,7 +369,7 @@ def main(named: Sequence[str] = ()) -> None:
     if not named or "others" in named:
         for title, where in OTHERS.items():
             name = "FedOGD" if where.scale == 1.0 else "untuned OFedGrid"
-            found += rows(f"{title}, {name}", where, name, SOME[:5], SEEDS)
+            found += rows(f"{title}, {name}", where, name, DIFFERENT if "each" in title else SOME[:5], SEEDS)
     print(
         f"\n{STEPS} steps, {SEEDS} seeds; points of accuracy (or of the target's variance) that honest members lose,"
     )

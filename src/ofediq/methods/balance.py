@@ -21,15 +21,20 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-HARMED, SERVED = -0.15, 0.05
+HARMED, SERVED = -0.15, 0.1
 """Cosine of the middle member below which all of them are harmed together; and from which it is well again."""
 
-MOST = 3.0
-"""How well anyone may be served, in what the middle member has."""
+MOST = 3.5
+"""How well anyone may be served, in what the middle member of those who do not oppose it has."""
 
 DOUBTED, OPPOSED = -0.2, -0.4
 """Cosine with what the model does from which on an update counts less, and not at all."""
 
+ALONE, APART = -0.75, -0.3
+"""Cosine with what all want together from which on an update counts less: where that hardly serves the middle member,
+and where it serves it well."""
+
+_WELL, _LINE = 0.2, 0.15  # cosine of a middle member that is served well; from less to not at all
 _HARM = 0.05  # by which a cosine is below HARMED when all of it is believed
 _NEARLY, _BEST = 0.4, 0.6  # of the best cosine: who is served best
 _HALVINGS, _LEAST = 12, 0.1  # how often; weights below it are none
@@ -52,7 +57,9 @@ def balanced(
     [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0]
     """
     weights = np.ones(len(wishes))
-    harm = _rising(HARMED - _middle(_cosines(wishes, wishes.sum(0))), 0.0, _HARM)
+    together = _cosines(wishes, wishes.sum(0))
+    middle = _middle(together)
+    harm = _rising(HARMED - middle, 0.0, _HARM)
     if harm > 0:
         heard = _halved(
             wishes, weights, lambda given: _added(wishes, given), lambda one: _middle(one) - SERVED
@@ -62,9 +69,11 @@ def balanced(
     def after(given: Floats) -> Floats:
         return moved + _added(rows, given[senders])
 
-    weights = _halved(wishes, weights, after, lambda one: MOST * _middle(one) - float(one.max()))
-    served = _cosines(wishes, after(weights))[senders]
-    agreeing = _rising(served, OPPOSED, DOUBTED)
+    weights = _halved(wishes, weights, after, lambda one: MOST * _agreeing_middle(one) - float(one.max()))
+    agreeing = _rising(_cosines(wishes, after(weights))[senders], OPPOSED, DOUBTED)
+    if _agreeing_middle(together) > 0:  # what all want together serves most of them
+        alone = ALONE + (APART - ALONE) * _rising(middle, 0.0, _WELL)
+        agreeing = agreeing * _rising(together[senders], alone - _LINE, alone)
     # Of first updates nothing is known but noise: in few dimensions some of it agrees with the sum by chance.
     found: Floats = np.where(known, _rising(weights[senders], _LEAST, 1.0) * agreeing, 1.0)
     return found
@@ -108,6 +117,12 @@ def _cosines(rows: Floats, vector: Floats) -> Floats:
 def _added(rows: Floats, weights: Floats) -> Floats:
     total: Floats = np.einsum("i,ij->j", weights, rows)
     return total
+
+
+def _agreeing_middle(values: Floats) -> float:
+    """The middle one of those who do not oppose what is done, if they are most of all."""
+    agreeing = values[values > DOUBTED]
+    return _middle(agreeing if 2 * agreeing.size > values.size else values)
 
 
 def _middle(values: Floats) -> float:
