@@ -173,6 +173,28 @@ def test_a_broker_that_talks_nonsense_is_left(nonsense: bytes) -> None:
     asyncio.run(wait())
 
 
+def test_nonsense_that_comes_with_the_time_to_ask_ends_the_connection_once() -> None:
+    """The loop was busy: nonsense and the timer of the keepalive are both due. Nobody is asked then."""
+    failures: list[object] = []
+
+    async def wait() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: failures.append(context))
+        writers: list[asyncio.StreamWriter] = []
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writers.append(writer)
+            await says_nothing(reader, writer)
+
+        async with broker_that(serve) as broker, connect(broker, "a", []) as link:
+            writers[0].write(b"\x30\x02\x00\x09")  # sent at once
+            time.sleep(1.2)  # longer than the keepalive
+            with pytest.raises(LinkDown):
+                await link.receive(20)
+
+    asyncio.run(wait())
+    assert failures == []
+
+
 def test_whoever_waits_for_an_answer_hears_of_the_end() -> None:
     async def hangs_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)

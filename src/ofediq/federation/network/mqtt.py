@@ -229,6 +229,8 @@ class Mqtt(asyncio.Protocol):
 
     def _give_up(self, error: MqttError) -> None:
         self._lost = error
+        if self._watch is not None:
+            self._watch.cancel()  # it may be due now, and nobody is there to be asked
         self.transport.abort()
 
 
