@@ -86,7 +86,7 @@ FEDERATION: dict[str, dict[str, Any]] = {
 CLIENT: dict[str, dict[str, Any]] = {
     "": {"name": str, "federation": str},
     "broker": FEDERATION["broker"],
-    "source": {"kind": str, "path": str, "target": str, "features": LIST, "time": str},
+    "source": {"kind": str, "path": str, "target": str, "features": LIST, "time": str, "follow": bool},
     "memory": {"path": str, "every": int},
     "predictions": {"path": str, "publish": bool, "discovery": str},
 }
