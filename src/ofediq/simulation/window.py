@@ -218,12 +218,7 @@ def _run(
         those = None if drawn is None else (drawn[0][who], drawn[1][who])
         decision = rounds.decide(method, window, known, remembered, here, setting.clients, those)
         sends = decision.sends & slot.transmit
-        decoded, bits = jax.lax.cond(  # whoever only learns has nothing to compress
-            sends.any(),
-            lambda wanted: rounds.transmit(method, wanted, known, here),
-            lambda wanted: (wanted, jnp.zeros(size, jnp.float32)),
-            dict(decision.wanted),
-        )
+        decoded, bits = _received(method, dict(decision.wanted), known, here, sends)
         lost: Any = ()
         if jax.tree.leaves(memory):
             outcome = Outcome(decision.wanted, decoded, sends)
@@ -232,20 +227,11 @@ def _run(
                 lost = rounds.settle(method, remembered, window, nothing, known)
             settled = rounds.settle(method, remembered, window, outcome, known)
             memory = _put(memory, who, valid & slot.transmit, settled)
-        weights = sends.astype(jnp.float32)
         if everyone:
             parts = {name: decoded[name] for name in looked_at}
             mine = Apart(parts, sends, jnp.broadcast_to(bits, sends.shape), lost)
             messages = _put(messages, who, sends, mine)
-        vectors = {name: sums.vectors[name] + weights @ decoded[name] for name in names}
-        sums = Sums(
-            sums.loss + loss,
-            sums.error + error,
-            vectors,
-            sums.senders + sends.sum(),
-            sums.bits + weights @ bits,
-        )
-        return sums, memory, messages
+        return _added(sums, loss, error, decoded, sends, bits), memory, messages
 
     room = _no_messages(looked_at, everyone)._replace(lost=memory if told else ())
     first = (_no_sums(names, steps), memory, room)
@@ -256,6 +242,34 @@ def _run(
         total = method.combine.total(messages.messages["update"], messages.sent)
         sums = sums._replace(vectors={**sums.vectors, "update": total})
     return sums, memory
+
+
+def _received(
+    method: Method, wanted: dict[str, jax.Array], down: Down, address: Address, sends: jax.Array
+) -> tuple[dict[str, jax.Array], jax.Array]:
+    """What the server decodes, and its bits, [n]; where all only learn there is nothing to compress."""
+    found: tuple[dict[str, jax.Array], jax.Array] = jax.lax.cond(
+        sends.any(),
+        lambda wanted: rounds.transmit(method, wanted, down, address),
+        lambda wanted: (wanted, jnp.zeros(sends.shape, jnp.float32)),
+        wanted,
+    )
+    return found
+
+
+def _added(
+    sums: Sums,
+    loss: jax.Array,
+    error: jax.Array,
+    decoded: Mapping[str, jax.Array],
+    sends: jax.Array,
+    bits: jax.Array,
+) -> Sums:
+    """The sums with those of some more clients."""
+    weights = sends.astype(jnp.float32)
+    vectors = {name: total + weights @ decoded[name] for name, total in sums.vectors.items()}
+    senders, wire = sums.senders + sends.sum(), sums.bits + weights @ bits
+    return Sums(sums.loss + loss, sums.error + error, vectors, senders, wire)
 
 
 def _no_sums(names: Mapping[str, int], steps: int) -> Sums:
