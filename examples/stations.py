@@ -94,4 +94,6 @@ def main(source: Path, stations: int = 12, hours: int = 1500, folder: Path | Non
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_file():
+        sys.exit("usage: python examples/stations.py beijing_multisite.csv.gz (a file that is there)")
     main(Path(sys.argv[1]))
