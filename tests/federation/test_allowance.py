@@ -65,6 +65,21 @@ def test_a_flood_is_dropped_unread_and_ends() -> None:
     assert sum(purse.hears("loud", 1.0) for _ in range(10_000)) == PER_SECOND
 
 
+def test_a_flood_of_farewells_in_a_members_name_does_not_silence_its_updates() -> None:
+    """They had one allowance: whoever said 65 times that a member is gone kept its update out of the round."""
+    server = coordinator(methods.fedogd(1.0))
+    server.connected(0.0)
+    for name in (f"c{number}" for number in range(CLIENTS)):
+        server.receive(f"{FEDERATION}/here/{name}", write_json(online=True), 0.0)
+    for _ in range(500):
+        server.receive(f"{FEDERATION}/here/c0", write_json(online=False), 0.0)
+    flooded = server.monitor.rejected["flood"]
+    body = pack_frame(Raw().encode(np.ones(650, np.float32), Address(5, 1, 0)), 1)
+    server.receive(f"{FEDERATION}/u/c0", UpdateMessage(Report(), 1, body).encode(), 0.0)
+    assert flooded == 500 + 1 - MESSAGES
+    assert server.monitor.rejected["flood"] == flooded
+
+
 def test_greetings_and_frames_beyond_the_allowance_cost_nothing_more() -> None:
     server = coordinator(methods.fedogd(1.0))
     server.connected(0.0)

@@ -24,7 +24,7 @@ class Allowance:
     _messages: dict[str, tuple[float, float, int]] = field(default_factory=dict)  # left, when, in which round
 
     def hears(self, name: str, now: float) -> bool:
-        """Whether one more message of this member is looked at."""
+        """Whether one more message under this name, such as that of a member and a kind, is looked at."""
         left, when, rounds = self._messages.get(name, (MESSAGES, now, self.rounds))
         gained = PER_SECOND * max(0.0, now - when) + PER_ROUND * (self.rounds - rounds)
         left = min(MESSAGES, left + gained)

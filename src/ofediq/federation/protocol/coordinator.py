@@ -195,7 +195,8 @@ class Coordinator:
         kind, name = split_topic(topic, self.federation)
         if self.canary is not None and name in self.canary.names:
             return self.canary.receive(topic, payload, now)
-        if kind in ("here", "u", "s") and not self._intake.allowance.hears(name, now):
+        # Each kind for itself: without an access list anybody may say that a member is gone, and it may still send.
+        if kind in ("here", "u", "s") and not self._intake.allowance.hears(f"{kind}/{name}", now):
             self.monitor.rejected["flood"] += 1
             return []
         if kind != "u":
