@@ -18,6 +18,7 @@ from statistics import fmean
 from benchmarks import table
 from ofediq import methods, models, streams
 from ofediq.errors import DataError
+from ofediq.methods import Method
 from ofediq.methods.connection import fedogd_bytes
 from ofediq.models import Model
 from ofediq.simulation import Result, simulate
@@ -113,25 +114,27 @@ def loss(result: Result, whole: Result) -> float:
     return 100 * (ours / theirs - 1 if result.stream.dataset.task == "regression" else theirs - ours)
 
 
+def fitted(case: Case, method: str, share: float, stream: Stream, model: Model) -> Method:
+    """`method` within a share of all of FedOGD's bytes."""
+    return methods.at_budget(
+        method,
+        share,
+        model.dim,
+        stream.clients,
+        step_size=case.step_size,
+        preset="authors",
+        steps=stream.steps,
+        budget_of="total",
+    )
+
+
 def run(case: Case, shares: Sequence[float] = SHARES, method: str = "ofedduplex") -> list[list[object]]:
     """Rows of one stream, one for each share."""
     model, found = model_of(case), []
     for seed in range(SEEDS):
         stream = case.stream(seed)
         whole = simulate(methods.fedogd(case.step_size, "authors"), stream, model, seed)
-        chosen = (
-            methods.at_budget(
-                method,
-                share,
-                model.dim,
-                stream.clients,
-                step_size=case.step_size,
-                preset="authors",
-                steps=stream.steps,
-                budget_of="total",
-            )
-            for share in shares
-        )
+        chosen = (fitted(case, method, share, stream, model) for share in shares)
         found.append((whole, [simulate(one, stream, model, seed) for one in chosen]))
     unit = "%" if found[0][0].stream.dataset.task == "regression" else "points"
     rows: list[list[object]] = []

@@ -57,7 +57,7 @@ def test_the_seeds_follow_each_other() -> None:
         ({"seed": 2**32}, r"`seed` must be an integer from 0 to 4294967295, got 4294967296"),
         ({"seeds": 0}, r"`seeds` must be an integer from 1 to 1000000, got 0"),
         ({"hidden": (0,)}, r"`hidden` must be a list of at most 64 integers from 1 to 1000000, got \(0,\)"),
-        ({"server": "sgd"}, r"`server` must be one of descend, adam, coin, adaptive, got 'sgd'"),
+        ({"server": "sgd"}, r"`server` must be one of descend, adam, averaged, coin, adaptive, got 'sgd'"),
         ({"preset": "mine"}, r"`preset` must be one of auto, paper, authors, got 'mine'"),
         ({"baseline": "last"}, r"`baseline` needs preset auto, got 'last'"),
         (

@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 from ofediq import methods, models
 from ofediq.errors import InputError, WireError
 from ofediq.methods.allowance import expected_bytes
-from ofediq.methods.connection import fedogd_bytes
+from ofediq.methods.connection import Connection, fedogd_bytes
 from ofediq.methods.metered import metered
 from ofediq.methods.server import Totals
 from ofediq.methods.steering import Budget
@@ -256,3 +256,13 @@ def test_small_models_plan_no_more_than_their_budget(dim: int, budget: float) ->
 def test_a_method_whose_broadcasts_are_whole_cannot_keep_a_small_budget_of_all_bytes() -> None:
     with pytest.raises(InputError, match=r"at least 0\.5.*ofedduplex"):
         methods.at_budget("ofedavg", 0.01, 10_000, CLIENTS, budget_of="total")
+
+
+@pytest.mark.parametrize(("clients", "budget"), [(1, 1.0), (2, 0.5), (20, 1.0)])
+def test_what_clients_cannot_send_goes_down(clients: int, budget: float) -> None:
+    dim = 650
+    method = methods.at_budget("ofedduplex", budget, dim, clients, steps=300, budget_of="total")
+    up = expected_bytes(method, "uplink", dim, clients)
+    finest = 17 * dim / 8 + 5  # symbols of 17 bits and a norm
+    assert up <= 1.02 * (finest + Connection().update_bytes(method, dim))
+    assert expected_bytes(method, "total", dim, clients) > up + 0.3 * budget * fedogd_bytes(dim)

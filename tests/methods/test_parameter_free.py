@@ -134,7 +134,7 @@ def test_with_server_changes_the_server_only() -> None:
         (lambda: methods.coin(0), "`stake` must be a finite number > 0, got 0"),
         (
             lambda: methods.server_rule("sgd"),
-            "`server` must be one of descend, adam, coin, adaptive, got 'sgd'",
+            "`server` must be one of descend, adam, averaged, coin, adaptive, got 'sgd'",
         ),
         (
             lambda: methods.with_server(methods.fedogd(), 0.1),  # type: ignore[arg-type]  # wrong on purpose

@@ -132,7 +132,7 @@ class Config(Settings):
     )
     server: Annotated[str, one_of("ofediq.methods:SERVERS")] | None = setting(
         None,
-        "How the server moves the model: descend, adam, or, without a step size, coin or adaptive.",
+        "How the server moves the model: descend, adam, averaged, or, without a step size, coin or adaptive.",
         shown="the preset's",
         panel=_LEARNING,
     )

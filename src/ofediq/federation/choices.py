@@ -161,7 +161,7 @@ class MethodChoice(Settings):
     )
     planner: Literal["paper", "exact"] = setting("paper", "How OFedIQ's parameters are chosen.")
     server: Annotated[str, one_of("ofediq.methods:SERVERS")] | None = setting(
-        None, "descend, adam, coin or adaptive.", shown="the preset's"
+        None, "descend, adam, averaged, coin or adaptive.", shown="the preset's"
     )
     combine: Annotated[str, accepted_by("ofediq.methods:combine_rule")] = setting(
         "sum", "sum, coordinate_median, trimmed_mean(share=0.1), krum(hostile=0.2) or centred_clipping."

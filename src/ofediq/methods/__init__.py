@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ofediq.methods.adaptive_rule import Adaptive, adaptive
 from ofediq.methods.attacks import attack, attacked
+from ofediq.methods.averaged_rule import Averaged, averaged
 from ofediq.methods.broadcast import Broadcast, delta, whole
 from ofediq.methods.client import ClientRule, hold, local_ogd
 from ofediq.methods.combine import COMBINES, Combine, add_up, combine_rule
@@ -61,6 +62,7 @@ __all__ = [
     "PRESETS",
     "SERVERS",
     "Adaptive",
+    "Averaged",
     "Broadcast",
     "Budget",
     "ClientRule",
@@ -81,6 +83,7 @@ __all__ = [
     "at_budget",
     "attack",
     "attacked",
+    "averaged",
     "bernoulli",
     "budget",
     "coin",

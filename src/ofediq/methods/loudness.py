@@ -90,6 +90,22 @@ def length(vectors: Array) -> Array:
     return unit * xp.sqrt((shares * shares).sum(-1))
 
 
+def cosine(one: Array, other: Array, unknown: float = 0.0) -> Array:
+    """Of the angle between two vectors; `unknown` where one of them is zero.
+
+    >>> float(cosine(np.array([1.0, 1.0]), np.array([0.0, 2.0])).round(3)), float(cosine(np.zeros(2), np.ones(2)))
+    (0.707, 0.0)
+    """
+    xp = namespace(one)
+    sizes = length(one), length(other)
+    known = (sizes[0] > 0) & (sizes[1] > 0)
+    here, there = (
+        vector / xp.where(known, size, np.float32(1))
+        for vector, size in zip((one, other), sizes, strict=True)
+    )
+    return xp.where(known, (here * there).sum(), np.float32(unknown))
+
+
 def message_bits(reach: Array, dim: int, density: Array) -> Array:
     """About the bits of a message of norm `reach`, in grid steps.
 

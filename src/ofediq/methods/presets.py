@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from ofediq.errors import InputError, require, require_choice
 from ofediq.methods.adaptive_rule import adaptive
+from ofediq.methods.averaged_rule import averaged
 from ofediq.methods.broadcast import Broadcast
 from ofediq.methods.client import ClientRule, Ogd, hold, local_ogd
 from ofediq.methods.combine import Combine, Sum
@@ -29,7 +30,7 @@ from ofediq.methods.ridge import DRIFTS
 from ofediq.methods.server import ServerRule, adam, descend
 
 PRESETS = ("paper", "authors")
-SERVERS = ("descend", "adam", "coin", "adaptive")
+SERVERS = ("descend", "adam", "averaged", "coin", "adaptive")
 _FIRST, _FIRST_DEEP = 6e-4, 1e-4  # first moves of the adaptive server, for one client
 _FIRST_LARGEST = 0.03
 _WIDEST = 128  # features of an own model of second order
@@ -124,10 +125,12 @@ def with_combine(chosen: Method, rule: Combine) -> Method:
 
 
 def server_rule(name: str, step_size: float = 0.01) -> ServerRule:
-    """The server rule called `name`: descend, adam, or coin and adaptive, which make no use of `step_size`."""
+    """The server rule called `name`; coin and adaptive make no use of `step_size`."""
     require_choice("server", name, SERVERS)
     if name in ("coin", "adaptive"):
         return coin() if name == "coin" else adaptive()
+    if name == "averaged":
+        return averaged(step_size)
     return adam(step_size) if name == "adam" else descend(step_size)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ofediq.arrays import Array, float32, namespace
 from ofediq.errors import require
-from ofediq.methods.loudness import length as norm
+from ofediq.methods.loudness import cosine
 from ofediq.methods.pieces import piece
 from ofediq.methods.server import Adam, ServerRule, Totals
 
@@ -112,13 +112,7 @@ class Timed(ServerRule):
     def _reach(self, gradient: Array, state: TimedState, farther: Array, most: float) -> Array:
         """The next r; where nothing came, or nothing moved before, the present one."""
         xp = namespace(gradient)
-        sizes = norm(gradient), norm(state.last)
-        known = (sizes[0] > 0) & (sizes[1] > 0)
-        unit, last = (
-            vector / xp.where(known, size, np.float32(1))
-            for vector, size in zip((gradient, state.last), sizes, strict=True)
-        )
-        agreement = xp.where(known, -(unit * last).sum(), np.float32(_USUAL))
+        agreement = cosine(gradient, -state.last, unknown=_USUAL)
         found = state.reach * xp.exp(np.float32(_PACE) * (agreement - np.float32(_USUAL)))
         return xp.clip(found, np.float32(_SHORTEST), xp.maximum(np.float32(most) / farther, np.float32(1)))
 

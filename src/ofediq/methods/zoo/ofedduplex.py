@@ -11,6 +11,7 @@ from ofediq.errors import require
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import grid
 from ofediq.methods.connection import Connection
+from ofediq.methods.loudness import longest_message
 from ofediq.methods.metered import metered
 from ofediq.methods.participation import norm_proportional
 from ofediq.methods.presets import federated
@@ -88,7 +89,7 @@ def ofedduplex(
         step_size: eta.
         preset: which server rule, see `methods.presets`; sampling is the method's own.
         down: share of the bytes that goes into broadcasts. By default 1 / (1 + sqrt(185 / K)): what goes up adds up
-            over the clients, what goes down does not.
+            over the clients, what goes down does not. More where clients have not that much to send.
         front: how much the uplink leans towards early steps, see `Budget`.
         lean: how much broadcasts lean towards early ones, see `Metered`; half of it where clients walk.
         power: how much farther Adam moves after a longer window, see `Timed`.
@@ -97,14 +98,16 @@ def ofedduplex(
         seeks: whether Adam's moves grow where gradients agree with the moves before them, see `Timed`.
         walks: whether clients walk by themselves; by default with preset authors and windows of ten steps or more.
     """
-    down = 1 / (1 + math.sqrt(_CLIENTS / clients)) if down is None else down
-    require(0 < down < 1, "down", "must lie in (0, 1)", down)
+    require(down is None or 0 < down < 1, "down", "must lie in (0, 1)", down)
     require(isinstance(seeks, bool), "seeks", "must be True or False", seeks)
     require(walks is None or isinstance(walks, bool), "walks", "must be True, False or None", walks)
     base, link = federated("OFedDuplex", step_size, preset), Connection()
     adam = isinstance(base.server, Adam)
     require(adam or not walks, "walks", "needs preset authors: AdaGrad follows Adam's step size", walks)
     each = 8 * bytes_per_step / clients  # bits per client and step
+    beside = 8.0 * link.update_bytes(base, dim)
+    if down is None:  # what goes up at most, the finest message of everyone at every step, leaves the rest
+        down = max(1 / (1 + math.sqrt(_CLIENTS / clients)), 1 - (longest_message(dim) + beside) / each)
     # A broadcast, and the number that steers.
     opening = 8 * (link.broadcast_bytes(replace(base, broadcast=metered(1.0))) + 4.0)
     rhythm = _rhythm(down * each, opening, dim, steps, _GRADIENT)
@@ -114,7 +117,6 @@ def ofedduplex(
         lean = lean / 2
     windows, period, mean, often, message = rhythm
     kept = min(0.5, 16 ** (-message / dim)) if keeps is None else keeps
-    beside = 8.0 * link.update_bytes(base, dim)
     rule = steer_to((1 - down) * each * clients, steps, front, extra_bits=beside, windows=windows)
     server = base.server
     if isinstance(server, Adam):  # half-way between a memory of so many moves and one of so many steps

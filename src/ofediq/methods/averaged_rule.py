@@ -1,0 +1,102 @@
+"""A server rule for noisy sums: Adam's steps, and a model that is mostly the average of where they led.
+
+Sums of coarsely rounded updates are mostly noise. Adam follows it with steps of full size, and smaller steps learn
+too slowly. An average of many models has little of the noise and all of what was learnt, so steps may be larger.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ofediq.arrays import Array, namespace
+from ofediq.errors import require, require_positive
+from ofediq.methods.loudness import cosine
+from ofediq.methods.pieces import piece
+from ofediq.methods.server import ServerRule
+
+_FADE = np.float32(0.1)  # of the last agreement in the mean of them: single ones are mostly noise
+
+
+class Course(NamedTuple):
+    """What the rule keeps."""
+
+    apart: Array  # z - x: how far the steps are ahead of their average
+    square: Array  # v
+    memory: Array  # N: about how many updates the average is over
+    agreement: Array  # a
+    count: Array  # updates so far
+
+
+@piece
+@dataclass(frozen=True)
+class Averaged(ServerRule):
+    """Schedule-free Adam (A. Defazio, X. Yang, H. Mehta, K. Mishchenko, A. Khaled, A. Cutkosky, 2024), which forgets.
+
+    With g = total / K at the broadcast model y, v' the mean square of g so far as Adam has it, u = g / sqrt(v'):
+
+        a <- 0.9 a + 0.1 cos(-u, z - x),   N <- 1 + N exp(-max(a, 0)),
+        z <- z - eta u,   x <- x + (z - x) / N,   y = z + `pull` (x - z).
+
+    In their rule N counts all updates, and the average of a changing world is of the past. Here a gradient that
+    points the way of the steps, away from their average, says that the average lags: N shrinks to 1 / a or so. Where
+    the sum is mostly noise, a is about 0 and N counts.
+
+    Attributes:
+        step_size: eta; with noisy sums of a classification two to three times Adam's.
+        pull: how far the broadcast model is from z to x, in [0, 1).
+        square_decay: how long squares are remembered, as in Adam.
+        epsilon: as in Adam.
+    """
+
+    step_size: float
+    pull: float = 0.9
+    square_decay: float = 0.999
+    epsilon: float = 1e-8
+
+    def __post_init__(self) -> None:
+        for name in ("step_size", "square_decay", "epsilon"):
+            require_positive(name, getattr(self, name))
+        require(0 <= self.pull < 1, "pull", "must lie in [0, 1)", self.pull)
+        require(self.square_decay < 1, "square_decay", "must be below 1", self.square_decay)
+
+    @property
+    def name(self) -> str:
+        """Short name."""
+        return f"averaged({self.step_size:g})"
+
+    def init(self, params: Array) -> Course:
+        """Zeros: z, x and y are one."""
+        xp = namespace(params)
+        zeros, nothing = xp.zeros_like(params), xp.zeros((), np.float32)
+        return Course(zeros, zeros, nothing, nothing, xp.zeros((), np.int32))
+
+    def apply(self, params: Array, total: Array, clients: int, state: Course) -> tuple[Array, Course]:
+        """One step. Only z - x is kept: z and x lie where `params`, their mixture, was put since."""
+        xp, b = namespace(params), np.float32(self.square_decay)
+        gradient = total / np.float32(clients)
+        square = b * state.square + (1 - b) * (gradient * gradient)
+        count = state.count + 1
+        root = xp.sqrt(square / (1 - b ** count.astype(np.float32))) + np.float32(self.epsilon)
+        unit = gradient / root
+        agreement = state.agreement + _FADE * (cosine(-unit, state.apart) - state.agreement)
+        memory = 1 + state.memory * xp.exp(-xp.maximum(agreement, np.float32(0)))
+        near, share = np.float32(1 - self.pull), 1 / memory
+        ahead = state.apart - np.float32(self.step_size) * unit
+        average, apart = params - near * state.apart + share * ahead, (1 - share) * ahead
+        return average + near * apart, Course(apart, square, memory, agreement, count)
+
+
+def averaged(step_size: float) -> Averaged:
+    """Steps of Adam's kind and their average, for sums that are mostly noise.
+
+    >>> rule, params = averaged(0.1), np.zeros(2, np.float32)
+    >>> params, state = rule.apply(params, np.array([5.0, -0.5], np.float32), 5, rule.init(params))
+    >>> params.round(3)  # the first average is the first step
+    array([-0.1,  0.1], dtype=float32)
+    >>> rule.apply(params, np.array([-5.0, 0.5], np.float32), 5, state)[0].round(3)  # about half-way back
+    array([-0.045,  0.045], dtype=float32)
+    """
+    return Averaged(step_size)

@@ -1,0 +1,96 @@
+"""The server rule that averages: its equations, and what it is for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from ofediq import methods
+from ofediq.errors import InputError
+from ofediq.methods import Averaged, averaged, server_rule, with_server
+from ofediq.methods.server import Adam
+from ofediq.testing import check_method
+
+
+def _gradients(count: int, dim: int = 7) -> np.ndarray:
+    return np.random.default_rng(3).standard_normal((count, dim)).astype(np.float32)
+
+
+def test_steps_and_their_average() -> None:
+    rule, clients, eta = averaged(0.02), 4, 0.02
+    y = np.full(7, 0.5, np.float32)
+    state = rule.begin(y, clients, 1)
+    z, x, squares, a, n = y.astype(float), y.astype(float), [], 0.0, 0.0
+    for number, total in enumerate(_gradients(130), 1):
+        y, state = rule.apply(y, total, clients, state)
+        g = total.astype(float) / clients
+        squares.append(g * g)
+        ages = 0.999 ** np.arange(number)[::-1]
+        u = g / (np.sqrt((ages[:, None] * np.array(squares)).sum(0) / ages.sum()) + 1e-8)
+        sizes = float(np.linalg.norm(u) * np.linalg.norm(z - x))
+        a = 0.9 * a + 0.1 * (float(-u @ (z - x)) / sizes if sizes > 0 else 0.0)
+        n = 1 + n * np.exp(-max(a, 0))
+        z = z - eta * u
+        x = x + (z - x) / n
+        np.testing.assert_allclose(y, 0.1 * z + 0.9 * x, rtol=1e-3, atol=1e-4)
+
+
+def test_the_same_in_jax() -> None:
+    rule, y = averaged(0.1), np.zeros(7, np.float32)
+    here, there = (y, rule.init(y)), (jax.numpy.asarray(y), rule.init(jax.numpy.asarray(y)))
+    fast = jax.jit(lambda params, total, state: rule.apply(params, total, 3, state))
+    for total in _gradients(60):
+        here, there = rule.apply(here[0], total, 3, here[1]), fast(there[0], total, there[1])
+    np.testing.assert_allclose(here[0], there[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_that_was_moved_meanwhile_goes_on_from_there() -> None:
+    """A broadcast that is rounded moves the model: z and x move with it."""
+    rule, y = averaged(0.1), np.zeros(7, np.float32)
+    state = rule.init(y)
+    for total in _gradients(5):
+        y, state = rule.apply(y, total, 1, state)
+    total = _gradients(6)[-1]
+    stays, shifted = rule.apply(y, total, 1, state)[0], rule.apply(y + 1, total, 1, state)[0]
+    np.testing.assert_allclose(shifted, stays + 1, atol=1e-5)
+
+
+def test_noise_moves_it_less_than_adam_and_change_is_followed() -> None:
+    """A noisy valley whose floor jumps: nearer to it than Adam before the jump, and again some time after it."""
+    goals = np.repeat([1.0, -1.0], 400)
+    noise = np.random.default_rng(0).standard_normal((800, 50))
+    away = {}
+    rules: tuple[Any, ...] = (methods.adam(0.05), averaged(0.05))
+    for rule in rules:
+        w = np.zeros(50, np.float32)
+        state, path = rule.init(w), []
+        for goal, shock in zip(goals, noise, strict=True):
+            path.append(float(np.mean((w - goal) ** 2)))
+            w, state = rule.apply(w, (w - goal + shock).astype(np.float32), 1, state)
+        away[type(rule)] = np.mean(path[200:400]), np.mean(path[700:])
+    adams, ours = away[Adam], away[Averaged]
+    assert ours[0] < 0.7 * adams[0]
+    assert ours[1] < 0.7 * adams[1]
+
+
+def test_it_is_a_server_like_the_others() -> None:
+    assert server_rule("averaged", 0.05) == averaged(0.05)
+    steered = with_server(methods.ofedgrid(bits_per_step=1e4, steps=300, preset="authors"), averaged(0.01))
+    names = ["server: no hidden state", "server: NumPy = JAX", "server: zeros and extremes"]
+    assert check_method(steered, contracts=names).ok
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("pull", 1.0, r"`pull` must lie in \[0, 1\), got 1"),
+        ("square_decay", 1.0, r"`square_decay` must be below 1, got 1"),
+        ("step_size", 0.0, r"`step_size` must"),
+    ],
+)
+def test_numbers_out_of_range(name: str, value: float, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        Averaged(**{"step_size": 0.1, name: value})
