@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ofediq.errors import DataError, OFedIQError
+from ofediq.report.words import skill_text
 
 if TYPE_CHECKING:
     from ofediq.report.page import SkillCurve
@@ -100,14 +101,13 @@ def _named(row: dict[str, Any], place: int, count: int) -> str:
 def _judged(row: dict[str, Any]) -> list[str]:
     samples = max(row["samples"], 1)
     means = [f"{row[name] / samples:.4g}" for name in ("error", "naive")]
-    return [f"{1 - row['error'] / row['naive']:+.1%}", *means, f"{row['samples']:,}", f"{row['sent']:,}"]
+    return [skill_text(1 - row["error"] / row["naive"]), *means, f"{row['samples']:,}", f"{row['sent']:,}"]
 
 
 def _of_run(folder: Path) -> Page:
     from ofediq.errors import extra
     from ofediq.experiment import Folder
     from ofediq.report.page import SkillCurve
-    from ofediq.report.words import skill_text
 
     summary = Folder(folder).read_summary()
     frame = extra("pyarrow.parquet", "sim").read_table(folder / "metrics.parquet").to_pandas()
@@ -147,7 +147,6 @@ def _client_rows(summary: dict[str, Any]) -> list[list[str]]:
     """Three clients of every federated method: its steps are taken again, one client beside the other."""
     from ofediq.experiment import Config, Experiment
     from ofediq.experiment.per_client import per_client
-    from ofediq.report.words import skill_text
 
     stream, methods = summary["stream"], summary["methods"]
     if stream["clients"] < 3 or stream["clients"] * stream["steps"] > _MOST_PREDICTIONS:

@@ -16,6 +16,7 @@ import typer
 
 from ofediq.cli.options import Given, Variant, options
 from ofediq.cli.render import facts, show
+from ofediq.report.words import skill_text
 from ofediq.tracking import TrackerChoice
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def summary_lines(summary: dict[str, Any]) -> dict[str, str]:
         )
         lines[name] = f"{value} of {totals['samples']:,} predictions"
     if totals["skill"] is not None:
-        lines["skill"] = f"{totals['skill']:+.1%} against each client's last value"
+        lines["skill"] = f"{skill_text(totals['skill'])} against each client's last value"
     if totals["rejected"]:
         lines["rejected"] = ", ".join(f"{count} {reason}" for reason, count in totals["rejected"].items())
     return lines

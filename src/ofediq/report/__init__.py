@@ -6,32 +6,58 @@ metrics      one row per method, seed and step, as Parquet
 tables       rows for a terminal
 words        values as people read them
 figures      pictures, one style for all; needs the extra `report` (matplotlib)
+
+Names are looked up when they are first used: words about a live federation need no simulator.
 """
 
-from ofediq.report.comparison import Comparison
-from ofediq.report.figures.comparison import draw, draw_comparison, draw_regrets
-from ofediq.report.figures.frontier import draw_frontier, draw_sweep
-from ofediq.report.metrics import metrics_table, write_metrics
-from ofediq.report.summary import summarize
-from ofediq.report.tables import TextTable, method_rows, missing_bounds, regret_rows
-from ofediq.report.words import NAIVE_NAMES, bits_text, skill_text, value_text
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "NAIVE_NAMES",
-    "Comparison",
-    "TextTable",
-    "bits_text",
-    "draw",
-    "draw_comparison",
-    "draw_frontier",
-    "draw_regrets",
-    "draw_sweep",
-    "method_rows",
-    "metrics_table",
-    "missing_bounds",
-    "regret_rows",
-    "skill_text",
-    "summarize",
-    "value_text",
-    "write_metrics",
-]
+from ofediq.lazy import attach
+
+if TYPE_CHECKING:
+    from ofediq.report.comparison import Comparison as Comparison
+    from ofediq.report.figures.comparison import draw as draw
+    from ofediq.report.figures.comparison import draw_comparison as draw_comparison
+    from ofediq.report.figures.comparison import draw_regrets as draw_regrets
+    from ofediq.report.figures.frontier import draw_frontier as draw_frontier
+    from ofediq.report.figures.frontier import draw_sweep as draw_sweep
+    from ofediq.report.metrics import metrics_table as metrics_table
+    from ofediq.report.metrics import write_metrics as write_metrics
+    from ofediq.report.summary import summarize as summarize
+    from ofediq.report.tables import TextTable as TextTable
+    from ofediq.report.tables import method_rows as method_rows
+    from ofediq.report.tables import missing_bounds as missing_bounds
+    from ofediq.report.tables import regret_rows as regret_rows
+    from ofediq.report.words import NAIVE_NAMES as NAIVE_NAMES
+    from ofediq.report.words import bits_text as bits_text
+    from ofediq.report.words import skill_text as skill_text
+    from ofediq.report.words import value_text as value_text
+
+_HOMES = {
+    "NAIVE_NAMES": "words",
+    "Comparison": "comparison",
+    "TextTable": "tables",
+    "bits_text": "words",
+    "draw": "figures.comparison",
+    "draw_comparison": "figures.comparison",
+    "draw_frontier": "figures.frontier",
+    "draw_regrets": "figures.comparison",
+    "draw_sweep": "figures.frontier",
+    "method_rows": "tables",
+    "metrics_table": "metrics",
+    "missing_bounds": "tables",
+    "regret_rows": "tables",
+    "skill_text": "words",
+    "summarize": "summary",
+    "value_text": "words",
+    "write_metrics": "metrics",
+}
+
+__all__ = [*_HOMES]
+
+if not TYPE_CHECKING:  # a type checker reads the imports above
+    __getattr__ = attach(__name__, _HOMES, "report")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -6,6 +6,8 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ofediq.report.words import skill_text
+
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 860, 300, 60, 30
 _COLOURS = ("#1668b0", "#c2571a", "#2a8a4a", "#8a3fa0", "#6b6b6b", "#b8860b")
 _LOWEST = -1.0  # of a skill in the picture: what is worse is cut
@@ -93,7 +95,7 @@ def skill_picture(curves: Sequence[SkillCurve], *, ink: str = "currentColor") ->
                 'stroke-opacity=".5" stroke-dasharray="2 5">'
                 f"<title>{html.escape(one.name)}: errors rose</title></line>"
             )
-        name = html.escape(f"{one.name} {one.skills[-1]:+.1%}" if len(one.skills) else one.name)
+        name = html.escape(f"{one.name} {skill_text(float(one.skills[-1]))}" if len(one.skills) else one.name)
         row, column = divmod(place, _PER_ROW)
         x, y = _LEFT + 10 + 160 * column, _HEIGHT - 6 + 18 * row
         parts.append(f'<text x="{x}" y="{y}" fill="{colour}">{name}</text>')

@@ -27,12 +27,14 @@ def value_text(value: float, metric: str) -> str:
 
 
 def skill_text(skill: float | None) -> str:
-    """A skill with its sign; nothing where there is none.
+    """A skill with its sign; nothing where there is none. What has diverged needs no digits.
 
-    >>> skill_text(0.114), skill_text(None)
-    ('+11.4%', '')
+    >>> skill_text(0.114), skill_text(None), skill_text(-1e9)
+    ('+11.4%', '', 'below -1,000%')
     """
-    return "" if skill is None else f"{100 * skill:+.1f}%"
+    if skill is None:
+        return ""
+    return "below -1,000%" if skill < -10 else f"{100 * skill:+.1f}%"
 
 
 def bits_text(bits: float) -> str:
