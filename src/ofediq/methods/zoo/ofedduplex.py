@@ -16,12 +16,12 @@ from ofediq.methods.metered import metered
 from ofediq.methods.participation import norm_proportional
 from ofediq.methods.presets import federated
 from ofediq.methods.registry import Terms, named
-from ofediq.methods.server import Adam, descend
+from ofediq.methods.server import Adam
 from ofediq.methods.steered_rule import steered
 from ofediq.methods.steering import budget as steer_to
 from ofediq.methods.timed_rule import timed
 from ofediq.methods.windows import Growing
-from ofediq.methods.zoo.walking import walk
+from ofediq.methods.zoo.walking import MeanWalk, walk
 
 _LEAST = 128.0  # bits of a message that says anything
 _CLIENTS = 185.0  # how many make a byte up worth as much as one down
@@ -121,7 +121,7 @@ def ofedduplex(
     server = base.server
     if isinstance(server, Adam):  # half-way between a memory of so many moves and one of so many steps
         server = replace(server, decay=max(0.7, server.decay ** math.sqrt(mean)))
-    server = descend(1.0) if walking else timed(server, power, _longest(steps, often) if seeks else None)
+    server = MeanWalk() if walking else timed(server, power, _longest(steps, often) if seeks else None)
     return replace(
         base,
         client=walk(base.client, _STRIDE * step_size) if walking else base.client,

@@ -8,9 +8,11 @@ from typing import Any, Literal
 import numpy as np
 
 from ofediq.arrays import Array, namespace
+from ofediq.errors import InputError
 from ofediq.methods.client import Down, Sample, Window
 from ofediq.methods.mixture import LARGEST
 from ofediq.methods.pieces import piece
+from ofediq.methods.server import Descend, ServerRule
 from ofediq.methods.zoo.fedpoe import Mixed
 
 
@@ -60,6 +62,21 @@ class Walk(Mixed):
     def finish(self, window: Window, down: Down, memory: Any) -> dict[str, Array]:
         """How far it came, with the sign of a gradient."""
         return {"update": window.notes["begun"] - window.notes["own"]}
+
+
+@piece
+@dataclass(frozen=True)
+class MeanWalk(Descend):
+    """The server where clients walk: it goes as far as they did on average, w' = w - total / K."""
+
+    step_size: float = 1.0
+
+    def around(self, rule: ServerRule) -> ServerRule:
+        """A rule that takes walks for gradients would follow their signs, or their lengths, once more."""
+        raise InputError(
+            "`server` must be left out where OFedDuplex's clients walk by themselves, "
+            f"or `ofedduplex(walks=False)` be said, got {rule.name}"
+        )
 
 
 def walk(inner: Any, step_size: float) -> Walk:
