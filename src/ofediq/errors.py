@@ -73,13 +73,13 @@ def shown(value: object) -> str:
 
 
 def told(error: Exception) -> str:
-    """What an exception says, in one line that is not long; with its kind, unless it is a sentence for itself.
+    r"""The first line of what an exception says, not long; with its kind, unless it is a sentence for itself.
 
-    >>> told(KeyError("grid")), told(ValueError("must be  2"))
+    >>> told(KeyError("grid")), told(ValueError("must be  2\nand a page about it"))
     ("KeyError: 'grid'", 'must be 2')
     """
     text = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-    return _cut(" ".join(text.split()), 400)
+    return _cut(" ".join(text.strip().partition("\n")[0].split()), 400)
 
 
 def require_integer(name: str, value: Any, low: int, high: int | None = None) -> int:

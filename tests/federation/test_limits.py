@@ -66,6 +66,16 @@ RAW = Task.of(
 )
 
 
+def damaged(task: Task, path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    """A task's content with another value at the end of a path."""
+    content: dict[str, Any] = json.loads(task.encode())
+    inner = content
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    return content
+
+
 @pytest.mark.parametrize(
     ("task", "path", "value", "sentence"),
     [
@@ -77,13 +87,9 @@ RAW = Task.of(
 def test_a_task_that_would_take_for_ever_is_refused_at_once(
     task: Task, path: tuple[str, ...], value: int, sentence: str
 ) -> None:
-    content = json.loads(task.encode())
-    inner = content
-    for name in path[:-1]:
-        inner = inner[name]
-    inner[path[-1]] = value
+    content = damaged(task, path, value)
     if path == ("windows", "steps"):
-        inner["longest"] = 1.0
+        content["windows"]["longest"] = 1.0
     begun = time.process_time()
     with pytest.raises(InputError, match=sentence):
         Learner(FEDERATION, "c0").receive("task", json.dumps(content).encode())
@@ -107,14 +113,9 @@ def test_a_task_that_cannot_be_followed_is_refused_in_one_sentence(
     task: Task, path: tuple[str, ...], value: Any, sentence: str
 ) -> None:
     """An integer beyond all floats, lists where a number belongs, pieces that ask for what no broadcast holds."""
-    content = json.loads(task.encode())
-    inner = content
-    for name in path[:-1]:
-        inner = inner[name]
-    inner[path[-1]] = value
     one = Learner(FEDERATION, "c0")
     with pytest.raises(InputError, match=sentence) as refusal:
-        one.receive("task", json.dumps(content).encode())
+        one.receive("task", json.dumps(damaged(task, path, value)).encode())
     assert len(str(refusal.value)) < 600
     one.receive("task", task.encode())
     assert one.task == task

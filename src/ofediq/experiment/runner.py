@@ -334,9 +334,7 @@ class _Work:
             self._tell(f"{result.name} diverged with seed {result.seed}{self._advice('a smaller step size')}")
         elif (ratio := self._against_naive(result)) > _FAR_ABOVE:
             worse = f"{ratio:.3g} times the error of the best naive forecast"
-            advice = self._advice(
-                "another step size, or the preset auto"
-            )  # too small or too large, who knows
+            advice = self._advice("another step size, or the preset auto")  # it may be too small or too large
             self._tell(f"{result.name} with seed {result.seed} has {worse}{advice}")
 
     def _advice(self, what: str) -> str:

@@ -97,9 +97,7 @@ class Guard:
         self._weight = np.zeros(0, np.float32)  # of its last updates, older ones less
         self._sum = np.zeros((0, SKETCH), np.float16)  # what they came to, as it counted, in usual lengths
         self._wish = np.zeros((0, _WIDE), np.float16)  # what they came to, as it was sent
-        self._said = np.zeros(
-            (0, 0), np.float32
-        )  # what the server keeps of each member, where it keeps anything
+        self._said = np.zeros((0, 0), np.float32)  # what the server keeps of members, where it keeps anything
         self._moved = np.zeros(_WIDE)  # what all of them came to, as it counted
         self._accord = np.zeros(0, np.float32)  # sum of cosines with those who sent beside it
         self._share = np.zeros(0, np.float32)  # mean share of them that was within the limit

@@ -128,10 +128,10 @@ def _guarded(scales: Scales, down: Any, memory: Any, sums: Sums, slot: Slot) -> 
     rejected = np.zeros(len(jax.tree.leaves(memory)[0]), bool)
     rejected[: len(counted)] = apart.sent & ~counted
 
-    def told(kept: Any, lost: Any) -> Any:
+    def settled(kept: Any, lost: Any) -> Any:
         return np.where(rejected.reshape(-1, *(1,) * (np.ndim(kept) - 1)), lost, kept)
 
-    return totals, jax.tree.map(told, memory, apart.lost)
+    return totals, jax.tree.map(settled, memory, apart.lost)
 
 
 def _close(setting: Setting, state: RoundState, totals: Totals, seed: Any) -> tuple[RoundState, Any]:

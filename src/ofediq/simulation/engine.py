@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from jax.sharding import Mesh
 
-from ofediq.errors import InputError, OFedIQError, require_integer
+from ofediq.errors import InputError, OFedIQError, require_integer, told
 from ofediq.machine import memory
 from ofediq.methods import Method
 from ofediq.methods.round import formula_bits
@@ -369,7 +369,7 @@ def _check_fit(model: Model, stream: Stream) -> None:
     except (ValueError, TypeError) as error:
         shape = list(sample.shape[1:])
         raise InputError(
-            f"`model` must take samples of shape {shape}, got {model.name!r}: {str(error).partition(chr(10))[0]}"
+            f"`model` must take samples of shape {shape}, got {model.name!r}: {told(error)}"
         ) from error
     layered = model if isinstance(model, LayeredModel) else model.stack(sample.shape[1:])
     if not isinstance(layered, str) and stream.classes is not None:

@@ -204,7 +204,7 @@ def _run(
     names = method.client.sends(model.dim)
     everyone = 0 if method.combine.adds else runs.shape[0]  # room for messages that are looked at one by one
     looked_at = names if method.combine.remembers else {"update": names["update"]}
-    told = method.combine.remembers and method.client.receipts
+    receipts = method.combine.remembers and method.client.receipts
 
     def one(index: jax.Array, carry: tuple[Sums, Any, Apart]) -> tuple[Sums, Any, Apart]:
         sums, memory, messages = carry
@@ -222,7 +222,7 @@ def _run(
         lost: Any = ()
         if jax.tree.leaves(memory):
             outcome = Outcome(decision.wanted, decoded, sends)
-            if told:
+            if receipts:
                 nothing = outcome._replace(accepted=jnp.zeros_like(sends))
                 lost = rounds.settle(method, remembered, window, nothing, known)
             settled = rounds.settle(method, remembered, window, outcome, known)
@@ -233,7 +233,7 @@ def _run(
             messages = _put(messages, who, sends, mine)
         return _added(sums, loss, error, decoded, sends, bits), memory, messages
 
-    room = _no_messages(looked_at, everyone)._replace(lost=memory if told else ())
+    room = _no_messages(looked_at, everyone)._replace(lost=memory if receipts else ())
     first = (_no_sums(names, steps), memory, room)
     sums, memory, messages = jax.lax.fori_loop(0, -(-count // size), one, first)
     if method.combine.remembers:

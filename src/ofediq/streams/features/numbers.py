@@ -24,9 +24,8 @@ _TRIALS = 200.0  # no more than so many count as evidence
 _LARGEST = 20.0  # of the logarithm of a ratio of errors: more is no better evidence
 _CHANGES_NEEDED = 3  # before the size of a change is known well enough to learn from it
 _FAR, _FAR_NEEDED = 20.0, 5  # usual distances that are far, and how many must be known
-_FAR_ERROR = (
-    0.001  # of the squared jump: after far targets errors are few, so one more is counted for each forecast
-)
+# Of the squared jump: after far targets errors are few, so one more is counted for each forecast.
+_FAR_ERROR = 0.001
 
 
 class NumberPast(NamedTuple):
@@ -40,8 +39,8 @@ class NumberPast(NamedTuple):
     kept: Numbers  # [clients], the last target that was not far from the one kept before it
     usual: Numbers  # [clients], mean distance between a target and the one kept before it
     far: Numbers  # [clients, ahead], of a far target its distance from the one kept before, else 0; newest first
-    # [clients, ahead], how far a far target was from the one kept before, else 0; newest first
-    # in units of how far it was.
+    # [clients, 2, forecasts], mean squared error of each naive forecast: in usual times, and after a far target in
+    # units of how far that was.
     misses: Numbers
     rivals: Numbers  # [clients, 2, forecasts], that of the last value over the same trials
     tried: Numbers  # [clients, 2, forecasts], how many errors that is the mean of
