@@ -159,7 +159,8 @@ int ofediq_model(ofediq_client *client, const uint8_t *data, size_t bytes);
 int ofediq_hungry(const ofediq_client *client);
 
 /* The prediction for OFEDIQ_READINGS numbers: a class or a number. Where the task makes features, NAN is a missing
- * number, and the readings count as seen; the label of the same readings belongs to this prediction. */
+ * number, and so is one of 1e36 and more; the readings count as seen, and the label of the same readings belongs to
+ * this prediction. */
 int ofediq_predict(ofediq_client *client, const float *x, float *prediction);
 
 /* One labelled sample. A sample that comes when the round has had its share is counted, not learnt. */

@@ -42,12 +42,15 @@ static float scaled(double value, double centre, double width) {
   return (float)(ratio < -OFEDIQ_LIMIT ? -OFEDIQ_LIMIT : ratio > OFEDIQ_LIMIT ? OFEDIQ_LIMIT : ratio);
 }
 
+/* What is so large stands for no number: streams.features.known. */
+static double known_or_nan(float value) { return fabsf(value) < OFEDIQ_NO_NUMBER ? value : NAN; }
+
 static float *observe_readings(ofediq_features *known, const float *x, float *row) {
   float *levels = row, *changes = row + OFEDIQ_NUMBERS;
   ofediq_reading *one = known->readings;
   for (uint32_t i = 0; i < OFEDIQ_READINGS; i++) {
     if (is_flag[i]) continue;
-    double value = x[i], change = value - one->last;
+    double value = known_or_nan(x[i]), change = value - one->last;
     if (change == change) one->changes++;
     if (value == value) one->last = value;
     update_moments(&one->moments, value);
@@ -58,9 +61,9 @@ static float *observe_readings(ofediq_features *known, const float *x, float *ro
   }
   row = OFEDIQ_DIFFERENCES ? changes : levels;
   for (uint32_t i = 0; i < OFEDIQ_READINGS; i++)
-    if (is_flag[i]) *row++ = x[i] == x[i] ? x[i] : 0;
+    if (is_flag[i]) *row++ = fabsf(x[i]) < OFEDIQ_NO_NUMBER ? x[i] : 0;
 #if OFEDIQ_GAP_COUNT
-  for (uint32_t i = 0; i < OFEDIQ_GAP_COUNT; i++) *row++ = x[gaps[i]] != x[gaps[i]];
+  for (uint32_t i = 0; i < OFEDIQ_GAP_COUNT; i++) *row++ = !(fabsf(x[gaps[i]]) < OFEDIQ_NO_NUMBER);
 #endif
   return row;
 }

@@ -76,8 +76,8 @@ def samples(spec: ModelSpec, rng: np.random.Generator) -> Any:
             if name in spec.pipeline.readings.flags:
                 x[place] = rng.integers(2)
             if name in spec.pipeline.readings.gaps and rng.random() < 0.2:
-                x[place] = np.nan
-        level += rng.normal() * (50 if rng.random() < 0.02 else 1) + 0.3 * np.nan_to_num(x[0])
+                x[place] = rng.choice([np.nan, 9.97e36, -3e38])  # which all stand for no number
+        level += rng.normal() * (50 if rng.random() < 0.02 else 1) + 0.3 * (x[0] if abs(x[0]) < 1e36 else 0.0)
         if rng.random() < 0.3:
             label = int(rng.integers(spec.classes or 2))
         spike = rng.normal(0, 100) if rng.random() < 0.05 else 0.0

@@ -237,6 +237,12 @@ def test_labels_are_those_of_the_task() -> None:
         one.learn({"heat": 1.0, "wind": 2.0}, "cold")
 
 
+def test_a_list_may_hold_numbers_that_stand_for_none() -> None:
+    """As in a file and in a dict; float32 has no room for the last one."""
+    found = Inputs(SPEC, labelled=False).readings([9.97e36, 1e300])
+    assert np.isnan(found).all()
+
+
 @pytest.mark.parametrize(
     ("x", "message"),
     [

@@ -16,8 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ofediq.errors import DataError
+from ofediq.experiment.auto import prepare
+from ofediq.experiment.config import Config
 from ofediq.streams import load_own
-from ofediq.streams.features import Readings
+from ofediq.streams.features import NumberTarget, Pipeline, Readings
 from tests.streams.test_files import PLANT, _same, _write, plant
 
 __all__ = ["plant"]  # a fixture
@@ -180,7 +182,7 @@ def test_a_missing_category_is_none_of_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("argument", "others"), [("client_column", {}), ("time_column", {})])
 def test_the_target_is_nothing_else(tmp_path: Path, argument: str, others: dict[str, Any]) -> None:
     with pytest.raises(DataError, match=f"`{argument}` must be another column than the target, got 'y'"):
-        load_own(_write(tmp_path, "a,y\n1,2\n2,3\n"), "y", **{argument: "y"}, **others)
+        load_own(_write(tmp_path, "a,y\n1,2\n2,3\n"), "y", **{**others, argument: "y"})
 
 
 def test_parquet_types_are_what_they_mean(tmp_path: Path) -> None:
@@ -278,3 +280,76 @@ def test_whatever_is_in_a_file_it_is_read_or_refused_in_a_sentence(
         data = load_own(path, "y", time_column=time).dataset
         assert len(data) <= len(rows)
         assert np.isfinite(data.y).all()
+
+
+ROWS = 240
+
+
+def _measured(rng: np.random.Generator) -> pandas.DataFrame:
+    """Heat from -2 to 24 degrees, a gas sensor far above, a target between 0.1 and 12."""
+    heat, load = 11 + 8 * np.sin(np.arange(ROWS) / 9), 6 + 2 * rng.normal(size=ROWS)
+    gas = 1000 + 300 * rng.normal(size=ROWS)
+    return pandas.DataFrame({"heat": heat, "gas": gas.clip(300), "load": load.clip(0.1, 12)}).round(4)
+
+
+@pytest.mark.parametrize("mark", [-999.0, -9999.0, 999.9, 65535.0, -200.0, 8888.0, -1e30, 2e9])
+def test_numbers_that_stand_for_none_are_missing(tmp_path: Path, mark: float) -> None:
+    """Predicted or scaled by, they would hide all others."""
+    frame, gone = _measured(np.random.default_rng(0)), np.arange(0, ROWS, 40)
+    frame.loc[gone, "heat"] = frame.loc[gone + 1, "load"] = mark
+    frame.to_csv(tmp_path / "air.csv", index=False)
+    own = load_own(tmp_path / "air.csv", "load", scaling="none")
+    assert own.strays == {"heat": (len(gone), mark), "load": (len(gone), mark)}
+    assert own.dropped == len(gone)
+    assert own.dataset.y.max() <= 12
+    assert np.count_nonzero(np.isnan(own.dataset.x[:, 0])) == len(gone)
+    kept = load_own(tmp_path / "air.csv", "load", scaling="none", strays="keep")
+    assert kept.strays == {}
+    assert kept.dataset.y[1] == np.float32(mark)
+
+
+def test_the_mark_of_one_column_is_the_mark_of_the_others(tmp_path: Path) -> None:
+    """In the air-quality file -200 is far from temperatures, but not from sensors with values around 1,000."""
+    frame, gone = _measured(np.random.default_rng(1)), np.arange(0, ROWS, 30)
+    frame.loc[gone, ["gas", "load"]] = -200.0
+    frame.to_csv(tmp_path / "air.csv", index=False)
+    assert load_own(tmp_path / "air.csv", "load").strays.keys() == {"gas", "load"}
+    alone = frame.assign(load=_measured(np.random.default_rng(1)).load)
+    alone.to_csv(tmp_path / "air.csv", index=False)
+    assert load_own(tmp_path / "air.csv", "load").strays == {}
+
+
+def test_two_states_far_from_each_other_are_no_strays(tmp_path: Path) -> None:
+    frame, rng = _measured(np.random.default_rng(2)), np.random.default_rng(3)
+    on = rng.random(ROWS) < 0.3
+    frame["power"] = np.where(on, 999, 0) + 0.01 * rng.normal(size=ROWS)  # each with its noise
+    frame["pump"] = np.where(on, 0.0, 400 + rng.normal(size=ROWS))  # off is 0
+    frame["tail"] = rng.standard_t(1.5, size=ROWS)
+    frame["mode"] = np.where(on, 99, 1)
+    frame.to_csv(tmp_path / "plant.csv", index=False)
+    assert load_own(tmp_path / "plant.csv", "load").strays == {}
+
+
+def test_what_became_of_strays_is_said(tmp_path: Path) -> None:
+    frame = _measured(np.random.default_rng(4))
+    frame.loc[[5, 9], ["heat", "load"]] = -999
+    frame.to_csv(tmp_path / "air.csv", index=False)
+    said = prepare(Config(data=str(tmp_path / "air.csv"), target="load"), {}).assumed
+    assert any(
+        one.startswith("4 cells of 2 columns far from all others, such as -999 in load") for one in said
+    )
+    assert "2 rows without load left out" in said
+
+
+@pytest.mark.parametrize("nothing", [np.nan, 9.97e36, np.inf])
+def test_arrays_have_the_same_rule_for_numbers_that_are_none(nothing: float) -> None:
+    pipeline = Pipeline(Readings(("heat", "wind"), gaps=("wind",)), NumberTarget("last"))
+    rows = []
+    for missing in (np.nan, nothing):
+        memory = pipeline.memory()
+        for row in range(6):
+            x = np.array([[20.0 + row, missing if row == 3 else float(row)]])
+            made, memory = pipeline.observe(memory, x)
+            memory = pipeline.learn(memory, np.array([float(row)]))
+        rows.append(made)
+    np.testing.assert_array_equal(rows[0], rows[1])

@@ -215,7 +215,11 @@ def _title(summary: dict[str, Any]) -> str:
 def _facts(summary: dict[str, Any]) -> dict[str, str]:
     config, stream = summary["config"], summary["stream"]
     often = stream["predictions"] / stream["samples"]
-    seen = f"each seen {often:.3g} times on average" if often > 1 else f"{often:.2g} of them seen"
+    seen = (
+        f"each seen {often:.3g} times on average"
+        if often > 1
+        else f"{stream['predictions']:,} of them predicted"
+    )
     seen = "each seen once" if often == 1 else seen
     dealt = f", {config['partition']} partition" if config["partition"] else ""
     seeds = f", mean ± standard deviation of {config['seeds']} seeds" if config["seeds"] > 1 else ""

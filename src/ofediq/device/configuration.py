@@ -23,6 +23,7 @@ from ofediq.methods.mixture import Mixture
 from ofediq.methods.participation import Bernoulli, FixedSize, NormProportional
 from ofediq.methods.ridge import DRIFTS, ridge_weight
 from ofediq.models import Anchored
+from ofediq.streams.cells import NO_NUMBER
 from ofediq.streams.features import labels, numbers
 from ofediq.streams.features.readings import LASTING, LOOSE
 
@@ -125,6 +126,7 @@ def _features(spec: ModelSpec, columns: int) -> Settings:
         "ROBUST": int(pipeline.scaling == "robust"),
         "HORIZON": pipeline.horizon,
         "LIMIT": pipeline.limit,
+        "NO_NUMBER": NO_NUMBER,
         "CALENDAR": int(pipeline.calendar),
         "SEASON": target.season,
         "LAGS": target.lags,

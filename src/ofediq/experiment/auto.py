@@ -106,6 +106,14 @@ def _load(config: Config, options: dict[str, Any]) -> tuple[Dataset, list[str]]:
         )
     for name, (cells, example) in list(own.unread.items())[:_SHOWN]:
         assumed.append(f"{_count(cells, 'cell')} of {name} without a number, such as {example!r}, missing")
+    if own.strays:
+        name, first = next(iter(own.strays.items()))
+        cells = sum(one.cells for one in own.strays.values())
+        where = name if len(own.strays) == 1 else f"{len(own.strays)} columns"
+        assumed.append(
+            f"{_count(cells, 'cell')} of {where} far from all others, such as {first.example:g} in {name}, missing "
+            "(--option strays=keep)"
+        )
     if own.dropped:
         needed = [str(config.target), config.client_column, own.time_column]
         without = " or ".join(name for name in needed if name)

@@ -246,7 +246,8 @@ def _load_options(config: Config) -> dict[str, Any]:
     """More arguments for loading the data."""
     if config.data is None:
         return dict(config.options)
-    options = _known_options(load_file, config.options, ("features", "task", "scaling_fit", "missing"))
+    known = ("features", "task", "scaling_fit", "missing", *(("strays",) if config.preset == "auto" else ()))
+    options = _known_options(load_file, config.options, known)
     if isinstance(options.get("features"), str):
         options["features"] = options["features"].split(",")
     return options
@@ -283,6 +284,7 @@ def _known_options(
     for name, value in options.items():
         if name not in known:
             raise InputError(f"`options` must be among {', '.join(known)}, got {name!r}")
-        if isinstance(parameters[name].default, (int, float)) and not isinstance(value, (int, float)):
+        default = parameters[name].default if name in parameters else None
+        if isinstance(default, (int, float)) and not isinstance(value, (int, float)):
             raise InputError(f"`{name}` must be a number, got {value!r}")
     return dict(options)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from ofediq.errors import require_choice
 from ofediq.streams.columns import is_feature
 from ofediq.streams.dataset import Dataset
 from ofediq.streams.dates import is_clock
 from ofediq.streams.files import load_file
+from ofediq.streams.strays import Stray, without_strays
 from ofediq.streams.tables import read_table
 from ofediq.streams.tidy import Unread
 
@@ -26,6 +29,7 @@ class Own(NamedTuple):
         left_out: columns that are neither numbers nor categories.
         unread: cells that count as missing because they are no numbers in a column of numbers, by column.
         dropped: rows without target, client or time.
+        strays: numbers that stand for none, such as -999, and count as missing, by column.
     """
 
     dataset: Dataset
@@ -33,6 +37,7 @@ class Own(NamedTuple):
     left_out: tuple[str, ...]
     unread: Mapping[str, Unread]
     dropped: int
+    strays: Mapping[str, Stray]
 
 
 def load_own(
@@ -42,13 +47,15 @@ def load_own(
     client_column: str | None = None,
     time_column: str | None = None,
     features: Sequence[str] | None = None,
+    strays: Literal["drop", "keep"] = "drop",
     **options: Any,
 ) -> Own:
     r"""`load_file` for a file that nobody has prepared.
 
     The time is `time_column`; else a column of dates; else columns called year, month and day; else the order of the
     file. Columns that cannot be features are left out, and there need not be any. Features may be missing; rows
-    without a target are dropped.
+    without a target are dropped. Numbers that stand for none are missing (`ofediq.streams.strays`), unless `strays`
+    is "keep".
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -69,12 +76,17 @@ def load_own(
         features = [name for name in others if is_feature(frame[name])]
         left_out = tuple(name for name in others if name not in features)
     options.setdefault("missing", "keep")
+    away: Mapping[str, Stray] = {}
+    if require_choice("strays", strays, ("drop", "keep")) == "drop":
+        named = [target, *(features or ())]
+        cleaned, away = without_strays(frame, named)
+        table = replace(table, frame=cleaned)
     dataset = load_file(
         table, target, client_column=client_column, time_column=time_column, features=features, **options
     )
     used = {target, client_column, time_column, *(features or ())}
     unread = {name: cells for name, cells in table.unread.items() if name in used}
-    return Own(dataset, time_column, left_out, unread, len(table) - len(dataset))
+    return Own(dataset, time_column, left_out, unread, len(table) - len(dataset), away)
 
 
 def usual_clients(samples: int) -> int:

@@ -17,7 +17,7 @@ from ofediq.errors import DataError, InputError
 from ofediq.federation.protocol.intervals import Misses
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.streams.cells import NO_NUMBER
-from ofediq.streams.features import PipelineMemory
+from ofediq.streams.features import PipelineMemory, known
 
 Row = npt.NDArray[np.float32]
 
@@ -67,7 +67,8 @@ class Inputs:
             values = self._by_name(x)
         else:
             try:
-                values = np.asarray(x, np.float32)[None]
+                given = np.asarray(x, np.float64)[None]
+                values = given.astype(np.float32) if self.pipeline is None else _read(given)
             except (TypeError, ValueError):
                 raise InputError(f"`x` must hold numbers, got {x!r}") from None
         spec = self.spec
@@ -175,6 +176,11 @@ class Inputs:
             return np.asarray([[x[name] for name in spec.features]], np.float32)
         except (TypeError, ValueError):
             raise InputError(f"`x` must hold numbers, got {x!r}") from None
+
+
+def _read(given: npt.NDArray[np.float64]) -> Row:
+    """Readings for a pipeline: NaN for what is too large to be one; infinity stays, to be refused."""
+    return np.where(np.isinf(given), given, known(given)).astype(np.float32)
 
 
 def _text(value: Any) -> str:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ofediq.errors import DataError, InputError, require, require_choice, require_integer, require_positive
 from ofediq.streams.features.labels import LabelPast, LabelTarget
 from ofediq.streams.features.numbers import NumberPast, NumberTarget
-from ofediq.streams.features.readings import Readings, Seen
+from ofediq.streams.features.readings import Readings, Seen, known
 from ofediq.streams.features.running import Numbers
 
 BASELINES = ("auto", "last", "mean", "season", "none")
@@ -122,10 +122,10 @@ class Pipeline:
 
         Arguments:
             memory: of these clients.
-            readings: [clients, readings]; NaN where one is missing.
+            readings: [clients, readings]; NaN, or 1e36 and more, where one is missing.
             time: [clients], seconds since 1970, for a pipeline with `calendar`.
         """
-        values = np.asarray(readings, np.float64)
+        values = known(readings)
         if values.shape != memory.readings.last.shape:
             raise DataError(
                 f"`readings` must have shape {list(memory.readings.last.shape)}, got {list(values.shape)}"

@@ -156,6 +156,16 @@ class Readings:
         return numbers, [at[name] for name in self.names if name in flags], [at[name] for name in self.gaps]
 
 
+def known(values: Any) -> Numbers:
+    """`values` in float64, NaN where they are so large that they stand for none.
+
+    >>> known([20.5, 9.97e36, float("-inf")]).tolist()
+    [20.5, nan, nan]
+    """
+    array = np.asarray(values, np.float64)
+    return np.where(np.abs(array) < NO_NUMBER, array, np.nan)
+
+
 def _number(name: str, value: Any) -> float:
     """`value` as a number, 1 and 0 for the words of truth; NaN if there is none, or one that stands for none."""
     if value is None or value == "":
@@ -163,7 +173,6 @@ def _number(name: str, value: Any) -> float:
     if isinstance(value, str) and value.lower() in _TRUTH:
         return _TRUTH[value.lower()]
     try:
-        number = float(value)
+        return float(known(float(value)))
     except (TypeError, ValueError):
         raise DataError(f"`{name}` must be a number or missing, got {value!r}") from None
-    return number if abs(number) < NO_NUMBER else float("nan")

@@ -1,0 +1,101 @@
+"""Numbers that stand for none, such as -999: found by how far they are from all others in their column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ofediq.streams.columns import FEW_LABELS, is_number, numbers
+
+# Where programs keep whole numbers in 16 or 32 bits, the last ones often mean that there is none.
+_LIMITS = (32_767.0, 32_768.0, 65_535.0, 2.0**31 - 1, 2.0**31, 2.0**32 - 1)
+_OFTEN = 0.01  # of the cells: so often a negative number comes among others that are not, before it stands for none
+_MOST = 0.95  # of the cells, at most
+_AWAY = 0.1  # of the others' range: how far a number must be that stands for none in another column
+_MIDDLE = (0.05, 0.95)
+_WILD = 1e5  # times the width of the middle: no measurement is so far from all others
+
+Numbers = NDArray[np.float64]
+
+
+class Stray(NamedTuple):
+    """Numbers of a column that stand for none.
+
+    Attributes:
+        cells: how many.
+        example: one of them.
+    """
+
+    cells: int
+    example: float
+
+
+def without_strays(frame: Any, names: Sequence[str]) -> tuple[Any, dict[str, Stray]]:
+    """`frame` with the strays of some of its columns missing, and what they were, by column.
+
+    Looked at are numbers of which more than 20 differ. A stray is
+
+    - a mark: the smallest or largest number of its column, as far from the next as all others are from each other,
+      and one that programs write for nothing: nines (-999, 99.99, 9999), eights, the limits of 16 and 32 bits, or, at
+      one cell in a hundred, a negative one among others that are not;
+    - the same mark in another column, where it comes twice and is a tenth of the others' range away;
+    - anything 100,000 times as far from the median as the middle nine tenths of the column are wide.
+
+    >>> import pandas
+    >>> heat = [20.0 + row % 7 + row / 100 for row in range(60)]
+    >>> made, strays = without_strays(pandas.DataFrame({"heat": [-999.0, *heat, 1e12]}), ["heat"])
+    >>> made["heat"].isna().sum(), strays
+    (np.int64(2), {'heat': Stray(cells=2, example=-999.0)})
+    """
+    columns = {name: numbers(frame[name]) for name in names if name in frame and is_number(frame[name])}
+    ends = {name: _ends(values) for name, values in columns.items()}
+    marks = {value for found in ends.values() for value, sure in found.items() if sure}
+    made, strays = {}, {}
+    for name, values in columns.items():
+        stray = np.isin(values, [value for value in ends[name] if value in marks]) | _wild(values)
+        if stray.any() and len(np.unique(values[~stray & ~np.isnan(values)])) > FEW_LABELS:
+            made[name] = np.where(stray, np.nan, values)
+            strays[name] = Stray(int(stray.sum()), float(values[stray][0]))
+    return (frame.assign(**made) if made else frame), strays
+
+
+def _ends(values: Numbers) -> Mapping[float, bool]:
+    """Numbers at the ends of a column that may be marks, and whether they are, by what they look like."""
+    known, found = np.sort(values[~np.isnan(values)]), {}
+    for turn in range(4):  # two at each end: -9999 and -999
+        if len(known) < 2 or known[0] == known[-1]:
+            break
+        known = -known[::-1] if turn % 2 else known  # now the end in question is the first one
+        cells = int(np.searchsorted(known, known[0], "right"))
+        rest, value = known[cells:], float(-known[0] if turn % 2 else known[0])
+        gap, width = rest[0] - known[0], rest[-1] - rest[0]
+        share = cells / np.count_nonzero(~np.isnan(values))
+        lonely = value < 0 <= rest[0] and turn % 2 == 0 and share >= _OFTEN
+        sure = gap >= width and (_looks_like_nothing(value, cells) or lonely)
+        if value and share <= _MOST and (sure or (cells > 1 and gap >= _AWAY * width)):
+            found[value] = bool(sure)
+            known = rest
+        known = -known[::-1] if turn % 2 else known
+    return found
+
+
+def _looks_like_nothing(value: float, cells: int) -> bool:
+    """Whether a number is all nines or eights, or the last one of 16 or 32 bits.
+
+    >>> [_looks_like_nothing(value, 2) for value in (-999.0, 99.9, 8888.0, 65535.0, 998.0, 9.0, -200.0)]
+    [True, True, True, True, False, False, False]
+    """
+    digits = np.format_float_positional(abs(value), trim="-").replace(".", "")
+    same = len(digits) > 1 and set(digits) in ({"9"}, {"8"})
+    return (same and (cells > 1 or len(digits) > 2)) or abs(value) in _LIMITS
+
+
+def _wild(values: Numbers) -> NDArray[np.bool_]:
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return np.zeros(len(values), bool)
+    low, high = np.quantile(known, _MIDDLE)
+    return np.asarray((high > low) & (np.abs(values - np.median(known)) > _WILD * (high - low)))
