@@ -30,8 +30,13 @@ METHODS = {
     "entropy": replace(IQ, compress=methods.quantize(3, 20, "entropy", norm_bits=16)),
     "rotated": replace(IQ, compress=methods.rotate(2, "nearest")),
     "signs": replace(IQ, compress=methods.signs()),
-    "topk": methods.make("topk_ef(keep=30, rate=0.5, step_size=0.1)"),
-    "scaffold": methods.make("scaffold(period=3, rate=0.6, step_size=0.1)"),
+    "topk": replace(
+        methods.make("topk_ef(keep=30, rate=0.5, step_size=0.1)"),
+        compress=methods.keep_largest(30, methods.signs()),
+    ),
+    "scaffold": replace(
+        methods.make("scaffold(period=3, rate=0.6, step_size=0.1)"), compress=methods.keep_largest(100)
+    ),
     "fedavg": methods.make("fedavg(period=3, step_size=0.1)"),
 }
 

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 from ofediq import methods, models
+from ofediq.errors import InputError
 from ofediq.kernels import library
 from ofediq.simulation import simulate
 from ofediq.simulation.native import layout, native_status, native_sums
+from ofediq.simulation.native.window import thread_count
 from ofediq.simulation.window import Setting
 from tests.simulation.test_native import needs_compiler, patchy_stream
 
@@ -149,3 +151,14 @@ def test_library_of_another_layout_is_not_used(monkeypatch: pytest.MonkeyPatch) 
     longer = type("Longer", (layout.WindowLayout,), {"_fields_": [("another", ctypes.c_void_p)]})
     monkeypatch.setattr(layout, "WindowLayout", longer)
     assert isinstance(native_sums(Setting(methods.fedogd(0.1), models.cnn(13, 14, 3), 3, None)), str)
+
+
+def test_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OFEDIQ_THREADS", "3")
+    assert thread_count() == 3
+    for wrong in ("0", "many", "1000"):
+        monkeypatch.setenv("OFEDIQ_THREADS", wrong)
+        with pytest.raises(InputError, match="OFEDIQ_THREADS"):
+            thread_count()
+    monkeypatch.delenv("OFEDIQ_THREADS")
+    assert thread_count() >= 1

@@ -26,8 +26,8 @@ from ofediq.models import Model, Network
 from ofediq.randomness import Address, Purpose, stream_key
 from ofediq.simulation import InterruptedRunError, Result, client_mesh, native, simulate
 from ofediq.simulation.native import native_status, native_sums
-from ofediq.simulation.native.layout import SenderRules
-from ofediq.simulation.native.window import Kernels, quantized, supports, thread_count
+from ofediq.simulation.native.layout import Remembered, SenderRules
+from ofediq.simulation.native.window import Kernels, quantized, supports
 from ofediq.simulation.window import Setting
 from ofediq.streams import Dataset, Stream
 from tests.models.stacks import stacks
@@ -52,6 +52,17 @@ METHODS = {
     "rotated": replace(methods.ofedavg(0.5, 0.1), compress=methods.rotate(3)),
     "rotated-packed": replace(methods.ofedavg(0.5, 0.1), compress=Rotate(1, coding="packed")),
 }
+_TOPK = methods.make("topk_ef(keep=30, rate=0.5, step_size=0.1)")
+REMEMBERING = {
+    "topk": _TOPK,
+    "topk-period": replace(_TOPK, period=3, server=TAME_ADAM),
+    "errors-quantized": replace(_TOPK, compress=methods.quantize(7, 20)),
+    "errors-entropy": replace(_TOPK, compress=methods.quantize(3, 20, "entropy")),
+    "errors-rotated": replace(_TOPK, compress=methods.rotate(3)),
+    "scaffold": methods.make("scaffold(period=3, rate=0.6, step_size=0.1)"),
+    "scaffold-at-once": methods.make("scaffold(period=1, rate=0.6, step_size=0.1)"),
+}
+METHODS |= REMEMBERING
 MODELS: dict[str, Model] = {
     "cnn": models.cnn(13, 14, 3),
     "mlp-classifier": models.mlp_classifier(14, 4),
@@ -95,6 +106,7 @@ PAIRS = [
     for method in METHODS
     for model in MODELS
     if model == "cnn" or not METHODS[method].sums_gradients
+    if method not in REMEMBERING or model == "mlp-classifier" or (method, model) == ("topk", "cnn")
 ]
 
 
@@ -113,7 +125,11 @@ def test_native_equals_jax(method: str, model: str, monkeypatch: pytest.MonkeyPa
 @needs_compiler
 @pytest.mark.parametrize(
     ("method", "model"),
-    [pair for pair in PAIRS if pair[0] in ("fedogd", "ofedavg", "fedomd", "ofediq", "ofediq-period")],
+    [
+        pair
+        for pair in PAIRS
+        if pair[0] in ("fedogd", "ofedavg", "fedomd", "ofediq", "ofediq-period", "topk", "scaffold")
+    ],
 )
 def test_threads_do_not_matter(method: str, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = patchy_stream(model, clients=1001 if model.startswith("mlp") else 101)  # worth several threads
@@ -170,7 +186,8 @@ class Elsewhere(Descend):
 
 @needs_compiler
 @pytest.mark.parametrize(
-    "method", ["ofediq", "ofediq-period", "ofediq-entropy", "ofedavg-per-client", "fedomd"]
+    "method",
+    ["ofediq", "ofediq-period", "ofediq-entropy", "ofedavg-per-client", "fedomd", "topk", "errors-quantized"],
 )
 def test_windows_in_one_call_are_those_one_by_one(method: str) -> None:
     together = METHODS[method]
@@ -184,7 +201,7 @@ def test_windows_in_one_call_are_those_one_by_one(method: str) -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("method", ["ofedavg", "ofediq-hold", "ofediq-period"])
+@pytest.mark.parametrize("method", ["ofedavg", "ofediq-hold", "ofediq-period", "topk", "scaffold"])
 def test_resumed_run_equals_uninterrupted_one(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +287,10 @@ def test_quantizer_survives_zeros_and_huge_numbers() -> None:
         (methods.fedogd(), MODELS["softmax"]),
         (METHODS["ofediq"], models.softmax(14, 4)),
         (methods.fedogd(), MODELS["mlp-regressor"]),
+        (replace(METHODS["scaffold"], compress=methods.quantize(3, 20)), MODELS["cnn"]),
+        (replace(METHODS["topk"], compress=methods.keep_largest(30, methods.signs())), MODELS["cnn"]),
+        (replace(METHODS["topk"], compress=methods.identity()), MODELS["cnn"]),
+        (replace(METHODS["ofediq"], compress=methods.keep_largest(30)), MODELS["cnn"]),
     ],
 )
 def test_what_the_kernels_do_not_know_runs_in_jax(method: Method, model: Model) -> None:
@@ -285,12 +306,13 @@ def test_bad_arguments_do_not_reach_c() -> None:
     model = models.mlp_regressor(5)
     x, y = np.zeros((4, 5), np.float32), np.zeros(4, np.float32)
     kernels = Kernels(model, x, y)
-    good = {
+    good: dict[str, Any] = {
         "params": model.initial(0),
         "order": np.zeros((1, 3), np.int32),
         "sends": np.ones(3, bool),
         "rates": np.ones(3, np.float32),
-        "rules": SenderRules(),
+        "rules": SenderRules(form="largest", keep=3, memory="errors"),
+        "remembered": Remembered(np.zeros((3, model.dim), np.float32), np.ones((1, 3), bool)),
     }
     bad = {
         "params": np.zeros(3, np.float32),
@@ -298,23 +320,14 @@ def test_bad_arguments_do_not_reach_c() -> None:
         "sends": np.ones(2, bool),
         "rates": np.ones(4, np.float32),
         "rules": SenderRules(form="quantized", levels=3, blocks=model.dim + 1),
+        "remembered": Remembered(np.zeros((2, model.dim), np.float32), np.ones((1, 3), bool)),
     }
+    kernels.run(**good, seed=0, step=1)
     for name, value in bad.items():
         with pytest.raises(InputError, match="must"):
-            kernels.run(**{**good, name: value}, seed=0, step=1)  # type: ignore[arg-type]  # a mix of types
+            kernels.run(**{**good, name: value}, seed=0, step=1)
     with pytest.raises(InputError, match="`samples` must be 5 numbers"):
         Kernels(model, np.zeros((4, 6), np.float32), y)
-
-
-def test_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OFEDIQ_THREADS", "3")
-    assert thread_count() == 3
-    for wrong in ("0", "many", "1000"):
-        monkeypatch.setenv("OFEDIQ_THREADS", wrong)
-        with pytest.raises(InputError, match="OFEDIQ_THREADS"):
-            thread_count()
-    monkeypatch.delenv("OFEDIQ_THREADS")
-    assert thread_count() >= 1
 
 
 def assert_same_run(one: Result, other: Result) -> None:

@@ -89,7 +89,7 @@ def loop_block(sums_of: WindowSums) -> Runner:
     """A runner whose sums come from `sums_of`, in NumPy."""
 
     def run(setting: Setting, carry: Carry, feed: Feed, block: Block) -> tuple[Carry, Records]:
-        state, memory = jax.tree.map(np.asarray, (carry.round, carry.memory))
+        state, memory = jax.tree.map(np.asarray, carry.round), carry.memory
         scales = None
         if setting.method.combine.remembers:
             scales = _scales(setting)
@@ -109,7 +109,7 @@ def loop_block(sums_of: WindowSums) -> Runner:
                     state, bits = close(setting, state, totals, feed.seed)
                 records.append((sums.loss, sums.error, sums.senders, sums.bits, float(bits)))
         fields: Any = (np.asarray(field) for field in zip(*records, strict=True))
-        state, memory = jax.tree.map(jnp.asarray, (state, memory))
+        state = jax.tree.map(jnp.asarray, state)
         return Carry(state, memory, () if scales is None else scales.export()), Records(*fields)
 
     return run

@@ -79,27 +79,32 @@ static int64_t candidates(const float *vector, int64_t dim, int32_t bound, int32
     return count;
 }
 
-static void largest_of_row(void *job, int worker, int row) {
-    (void)worker;
-    struct largest *l = job;
-    const float *vector = l->vectors + row * l->dim;
-    int32_t *where = l->where + row * l->keep, *likely = malloc((2 * l->dim + 1) * sizeof *likely);
-    if (!likely) {
-        l->failed = 1;
-        return;
-    }
-    uint32_t *patterns = (uint32_t *)likely + l->dim + 1;
-    int64_t equals = l->keep, kept = 0;
-    int64_t count = candidates(vector, l->dim, lower_bound(vector, l->dim, l->keep, patterns), likely);
+/* Where the `keep` largest of a vector are; room for dim + 1 and dim numbers. */
+static void find_largest(const float *vector, int64_t dim, int64_t keep, int32_t *likely, uint32_t *patterns,
+                         int32_t *where) {
+    int64_t equals = keep, kept = 0;
+    int64_t count = candidates(vector, dim, lower_bound(vector, dim, keep, patterns), likely);
     for (int64_t i = 0; i < count; i++) patterns[i] = size_pattern(vector[likely[i]]);
     uint32_t least = smallest_kept(patterns, count, &equals);
-    for (int64_t i = 0; i < count && kept < l->keep; i++) {
+    for (int64_t i = 0; i < count && kept < keep; i++) {
         uint32_t pattern = size_pattern(vector[likely[i]]);
         int same = pattern == least && equals > 0;
         where[kept] = likely[i];
         kept += pattern > least || same;
         equals -= same;
     }
+}
+
+static void largest_of_row(void *job, int worker, int row) {
+    (void)worker;
+    struct largest *l = job;
+    int32_t *likely = malloc((2 * l->dim + 1) * sizeof *likely);
+    if (!likely) {
+        l->failed = 1;
+        return;
+    }
+    find_largest(l->vectors + row * l->dim, l->dim, l->keep, likely, (uint32_t *)likely + l->dim + 1,
+                 l->where + row * l->keep);
     free(likely);
 }
 

@@ -21,13 +21,29 @@ struct model {
     float penalty;          /* l2: gradients get this times the parameters */
 };
 
-enum { PLAIN, QUANTIZED, ROTATED, ON_GRID };
+enum { PLAIN, QUANTIZED, ROTATED, ON_GRID, LARGEST };
 
 struct sending {
     int32_t form;         /* one of these */
     int32_t levels;
     int64_t blocks;
     struct coding coding; /* then bits are counted */
+    int64_t keep;         /* of the largest coordinates */
+};
+
+enum { NOTHING, ERRORS, CONTROLS };
+
+/* What clients remember, one row each.
+ *
+ *     ERRORS    e: they say e + u, and e becomes what did not arrive. All who may send learn, `counts` says who sends.
+ *     CONTROLS  c_k: they step along g - c_k + c, and c_k becomes c_k - c + u / period. They send updates as they are.
+ */
+struct memory {
+    int32_t kind;          /* one of these */
+    float period;
+    float *rows;           /* [clients][dim] */
+    const float *common;   /* [dim] c */
+    const uint8_t *counts; /* [windows][clients] */
 };
 
 struct window {
@@ -54,6 +70,7 @@ struct window {
     float *total;           /* [dim], of the last window */
     struct sending sending;
     struct steering steering; /* then `sends` are all who may send, and `rates` are 1 */
+    struct memory memory;     /* then `rates` are 1 */
 };
 
 static int make(const struct model *model, struct network *network) {
@@ -74,7 +91,7 @@ struct shared {
 };
 
 struct worker { /* scratch of one thread */
-    float *own, *packed, *gradient, *sum, *update, *scales, *units;
+    float *own, *packed, *gradient, *sum, *update, *scales, *units, *beside;
     struct item items[MAX_BATCH];
     int moved; /* whether the sender at hand has taken a step of its own */
 };
@@ -103,6 +120,7 @@ static size_t lay_out(const struct network *n, float *base, struct worker *w) {
     used = take(&w->update, base, used, n->dim);
     used = take(&w->scales, base, used, n->dim);
     used = take(&w->units, base, used, n->dim);
+    used = take(&w->beside, base, used, n->inner > n->dim ? n->inner : n->dim);
     for (int i = 0; i < n->batch; i++) {
         used = take(&w->items[i].cache, base, used, n->cache);
         used = take(&w->items[i].outputs, base, used, n->outputs);

@@ -125,8 +125,16 @@ static void add_slots(void *job, int worker, int part) {
 
 static int is_possible(const struct sending *sending, int64_t dim) {
     if (sending->coding.classes < 0 || sending->coding.classes > CLASSES) return 0;
+    if (sending->form == LARGEST) return sending->keep > 0 && sending->keep <= dim;
     int alone = sending->form == PLAIN || sending->form == ON_GRID;
     return alone || (sending->levels > 0 && sending->blocks > 0 && sending->blocks <= dim);
+}
+
+/* What is remembered goes with what is sent. */
+static int is_remembered(const struct window *w) {
+    if (w->memory.kind == ERRORS) return w->sending.form != PLAIN && w->sending.form != ON_GRID && !w->moves;
+    if (w->memory.kind == CONTROLS) return w->sending.form == PLAIN && w->moves;
+    return w->memory.kind == NOTHING && w->sending.form != LARGEST;
 }
 
 static void run_one(struct shared *s) {
@@ -154,6 +162,7 @@ API int32_t run_windows(const struct window *all) {
     if (!make(&w.model, &s.network)) return 1;
     if (w.threads < 1 || w.threads > MAX_THREADS || w.steps < 1 || w.clients < 1) return 1;
     if (!is_possible(&w.sending, (int64_t)s.network.dim) || (w.steering.on && w.windows > 1)) return 1;
+    if (!is_remembered(&w)) return 1;
     const struct network *n = &s.network;
     s.slots = slot_count(n, w.clients);
     s.slot_room = slot_floats(n);
@@ -167,6 +176,7 @@ API int32_t run_windows(const struct window *all) {
         run_one(&s);
         w.order += (size_t)w.steps * w.clients;
         w.sends += w.clients;
+        if (w.memory.counts) w.memory.counts += w.clients;
         w.losses += s.slots * w.steps;
         w.errors += s.slots * w.steps;
         w.squares++;

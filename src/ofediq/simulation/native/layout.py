@@ -25,7 +25,8 @@ _KINDS = ("conv", "dense", "pool", "mean", "norm")
 _STAGE_NUMBERS = 16
 _CLASSES = len(magnitude_classes(MAX_LEVELS)[0])
 _BOOK = book_bits(1).shape[1]
-FORMS = ("plain", "quantized", "rotated", "grid")
+FORMS = ("plain", "quantized", "rotated", "grid", "largest")
+MEMORIES = ("", "errors", "controls")
 ROOM = 16  # floats that a kernel may touch past the end of a vector
 
 _SIZES = (MOST_LAYERS, MOST_THREADS, _BOOK, len(ACTIVATIONS), _STAGE_NUMBERS)
@@ -75,7 +76,25 @@ class CodingLayout(ctypes.Structure):
 class SendingLayout(ctypes.Structure):
     """`struct sending`."""
 
-    _fields_ = [("form", c_int32), ("levels", c_int32), ("blocks", c_int64), ("coding", CodingLayout)]
+    _fields_ = [
+        ("form", c_int32),
+        ("levels", c_int32),
+        ("blocks", c_int64),
+        ("coding", CodingLayout),
+        ("keep", c_int64),
+    ]
+
+
+class MemoryLayout(ctypes.Structure):
+    """`struct memory`."""
+
+    _fields_ = [
+        ("kind", c_int32),
+        ("period", c_float),
+        ("rows", c_void_p),
+        ("common", c_void_p),
+        ("counts", c_void_p),
+    ]
 
 
 class WindowLayout(ctypes.Structure):
@@ -108,6 +127,7 @@ class WindowLayout(ctypes.Structure):
         ("total", c_void_p),
         ("sending", SendingLayout),
         ("steering", SteeringLayout),
+        ("memory", MemoryLayout),
     ]
 
 
@@ -117,11 +137,15 @@ class SenderRules(NamedTuple):
     Attributes:
         moves: whether they take local steps inside a window.
         step_size: of those.
-        form: what they send: updates as they are ("plain"), "quantized", "rotated" with dither, or on a "grid".
+        form: what they send: updates as they are ("plain"), "quantized", "rotated" with dither, on a "grid", or the
+            "largest" coordinates.
         levels: s.
         blocks: b.
         fixed: bytes of a payload that is not modelled, if payloads are entropy-coded; then their bits are counted.
         own: the same for one on a grid of its own.
+        keep: how many of the largest.
+        memory: what they remember: "errors" of what they sent, "controls" of their steps, or nothing.
+        period: the divisor of what controls learn.
     """
 
     moves: bool = False
@@ -131,6 +155,23 @@ class SenderRules(NamedTuple):
     blocks: int = 0
     fixed: int = 0
     own: int = 0
+    keep: int = 0
+    memory: str = ""
+    period: int = 1
+
+
+class Remembered(NamedTuple):
+    """What clients remember while windows run.
+
+    Attributes:
+        rows: float32 [K, dim], which the windows change.
+        counts: bool [W, K], who of those that learn sends, where the others remember what they learnt.
+        common: float32 [dim], what all controls have in common.
+    """
+
+    rows: npt.NDArray[np.float32]
+    counts: npt.NDArray[np.bool_] | None = None
+    common: npt.NDArray[np.float32] | None = None
 
 
 class SteeredRound(NamedTuple):
@@ -227,12 +268,31 @@ def steering_layout(steered: SteeredRound | None, clients: int) -> SteeringLayou
 
 def sending_layout(rules: SenderRules, bits: npt.NDArray[np.float32]) -> SendingLayout:
     """What senders do for C; coded payloads write their sizes to `bits`."""
-    sending = SendingLayout(FORMS.index(rules.form), rules.levels, rules.blocks)
-    if rules.fixed:
+    sending = SendingLayout(FORMS.index(rules.form), rules.levels, rules.blocks, CodingLayout(), rules.keep)
+    if rules.form == "largest":
+        sending.coding = CodingLayout(1, rules.fixed, rules.own, None, None, address_of(bits))
+    elif rules.fixed:
         widths, book = _alphabet(rules.levels)
         arrays = (address_of(array) for array in (widths, book, bits))
         sending.coding = CodingLayout(len(widths), rules.fixed, rules.own, *arrays)
     return sending
+
+
+def memory_layout(
+    rules: SenderRules, remembered: Remembered | None, shape: tuple[int, int, int]
+) -> MemoryLayout:
+    """What clients remember for C; `shape` is windows, clients and parameters."""
+    if not rules.memory:
+        return MemoryLayout()
+    windows, clients, dim = shape
+    rows, counts, common = remembered or Remembered(np.empty((0, 0), np.float32))
+    wanted = {"errors": counts is not None and counts.shape == (windows, clients)}
+    wanted["controls"] = common is not None and common.shape == (dim,)
+    fits = rows.shape == (clients, dim) and rows.dtype == np.float32 and rows.flags.c_contiguous
+    if not (fits and rows.flags.writeable and wanted[rules.memory]):
+        raise InputError(f"`remembered` must be {rules.memory} of {clients} clients, got rows {rows.shape}")
+    places = [None if array is None else array.ctypes.data for array in (rows, common, counts)]
+    return MemoryLayout(MEMORIES.index(rules.memory), rules.period, *places)
 
 
 @functools.cache

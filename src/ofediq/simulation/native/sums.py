@@ -14,19 +14,28 @@ from ofediq.kernels import library
 from ofediq.methods import Method
 from ofediq.methods.broadcast import Whole
 from ofediq.methods.client import Down, Hold, Ogd
-from ofediq.methods.compress import Compressor, Grid, Identity, Quantize, Rotate
+from ofediq.methods.compress import Compressor, Grid, Identity, KeepLargest, Quantize, Rotate
 from ofediq.methods.mirror import Euclidean
 from ofediq.methods.participation import Bernoulli, Participation
 from ofediq.methods.server import Descend
+from ofediq.methods.zoo.scaffold import Controlled
+from ofediq.methods.zoo.topk_ef import ErrorFeedback
 from ofediq.models import Model
 from ofediq.models.stack import Network
 from ofediq.randomness import Address, Purpose, uniform
 from ofediq.simulation.blocks import Block, Carry, Records
 from ofediq.simulation.mesh import one_device_each
 from ofediq.simulation.native.compiled import Compiled
-from ofediq.simulation.native.layout import SenderRules, SteeredRound, load
+from ofediq.simulation.native.layout import Remembered, SenderRules, SteeredRound, load
 from ofediq.simulation.native.window import Kernels, supports
 from ofediq.simulation.window import Feed, Setting, Slot, Sums
+
+_SAID = {
+    "": ("plain", "quantized", "rotated", "grid"),
+    "errors": ("quantized", "rotated", "largest"),
+    "controls": ("plain",),
+}
+"""What kernels send of clients with each memory."""
 
 _SMALL = 1000
 """Parameters of a convex model below which Python's part of a step is longer than the whole step in JAX."""
@@ -36,9 +45,9 @@ def native_sums(setting: Setting) -> NativeSums | str:
     """What sums up a window in compiled code, or the reason why that is not possible or not worth it.
 
     It takes stacks of layers, clients that hold still or descend, and updates that are sent as they are, quantised,
-    rotated or rounded to the common grid, by those drawn or in proportion to norms; on a CPU, alone or as one process
-    among several. A plain sum of the gradients of dense layers is one large matrix product for each, which JAX does
-    in half the time.
+    rotated or rounded to the common grid, by those drawn or in proportion to norms; errors that are fed back, and
+    SCAFFOLD's controls; on a CPU, alone or as one process among several. A plain sum of the gradients of dense layers
+    is one large matrix product for each, which JAX does in half the time.
     """
     rules = _rules(setting.method, setting.model.dim)
     if isinstance(rules, str):
@@ -88,14 +97,23 @@ def _rules(method: Method, dim: int) -> SenderRules | str:
         rules = SenderRules()
     elif type(client) is Ogd and client.mirror == Euclidean():
         rules = SenderRules(moves=True, step_size=client.step_size)
+    elif type(client) is ErrorFeedback:
+        rules = SenderRules(memory="errors")
+    elif type(client) is Controlled:
+        rules = SenderRules(True, client.step_size, memory="controls", period=client.period)
     else:
         return f"kernels do not know the client rule {type(client).__name__}"
     if not method.combine.adds:
         return "kernels add messages up"
-    if not _go_together(compress, rule):
+    if not _go_together(compress, rule) or (rules.memory and not rule.foreseeable):
         return f"kernels do not know {compress!r} with {rule!r}"
     form = _form(compress, dim)
-    return form if isinstance(form, str) else rules._replace(**form)
+    if isinstance(form, str):
+        return form
+    found = rules._replace(**form)
+    if found.form not in _SAID[found.memory]:
+        return f"kernels do not know {compress!r} of the client rule {type(client).__name__}"
+    return found
 
 
 def _go_together(compress: Compressor, rule: Participation) -> bool:
@@ -115,6 +133,8 @@ def _form(compress: Compressor, dim: int) -> dict[str, Any] | str:
     if type(compress) is Grid:
         packed = packed_symbol_bytes(dim, MAX_LEVELS)
         return {"form": "grid", "levels": MAX_LEVELS, "fixed": packed, "own": min(packed + 4, 4 * dim)}
+    if type(compress) is KeepLargest and type(compress.values) is Identity:
+        return {"form": "largest", "keep": compress.kept(dim), "fixed": _whole_bits(compress, dim) // 8}
     if type(compress) is Quantize:
         form = "quantized"
     elif type(compress) is Rotate and compress.rotation == "dither":
@@ -126,6 +146,11 @@ def _form(compress: Compressor, dim: int) -> dict[str, Any] | str:
     levels, blocks = compress.shape(dim)
     fixed = compress.fixed_bits(dim) // 8 if compress.coding == "entropy" else 0
     return {"form": form, "levels": levels, "blocks": blocks, "fixed": fixed}
+
+
+def _whole_bits(compress: Compressor, dim: int) -> int:
+    """Bits of a message that is not zero, of a scheme whose messages have one size."""
+    return int(compress.apply(np.ones((1, dim), np.float32), Address(0, 1, np.zeros(1, np.int32)))[1][0])
 
 
 class NativeSums:
@@ -141,7 +166,8 @@ class NativeSums:
         order, ids = np.asarray(slot.order), np.asarray(feed.ids)
         params = np.asarray(down.model)
         address = Address(int(feed.seed), int(slot.step), ids)
-        sends = np.logical_or.reduce(order >= 0) & bool(slot.transmit)
+        present = np.logical_or.reduce(order >= 0) & bool(slot.transmit)
+        sends = present.copy()
         rule, round_ = method.participation, None
         rates = np.ones(order.shape[1], np.float32)
         if rule.proportional is not None:
@@ -152,29 +178,51 @@ class NativeSums:
             sends &= drawn
         if round_ is None and isinstance(method.compress, Grid):
             round_ = SteeredRound.on_grid(down.scalars["grid_step"], method.compress.spread, len(sends))
+        remembered, learn = self._remembered(memory, sends[None], present[None], down)
         sums = self._for(setting, feed).run(
-            params, order, sends, rates, self._rules, address.seed, address.step, round_, int(ids[0])
+            params,
+            order,
+            learn[0],
+            self._divisors(rates),
+            self._rules,
+            address.seed,
+            address.step,
+            round_,
+            int(ids[0]),
+            remembered,
         )
         count = (round_.sent if round_ is not None and round_.decides else sends).sum()
         bits = self._bits(setting, sums.bits, count)
         loss: Any = sums.loss
         total: Any = sums.total
-        return Sums(loss, sums.error, {"update": total}, np.int32(count), bits), memory  # type: ignore[arg-type]  # NumPy for JAX
+        found = Sums(loss, sums.error, {"update": total}, np.int32(count), bits)  # type: ignore[arg-type]  # NumPy for JAX
+        return found, memory if remembered is None else dict.fromkeys(memory, remembered.rows)
 
     def block(self, setting: Setting, carry: Carry, feed: Feed, block: Block) -> tuple[Carry, Records]:
         """A block of windows in one call, for what `descends` accepts: C moves the model between them."""
         method, rule = setting.method, setting.method.participation
         order, ends, ids = np.asarray(block.order), np.asarray(block.step), np.asarray(feed.ids)
         transmit, seed, state = np.asarray(block.transmit), int(feed.seed), carry.round
-        sends = (order >= 0).any(1) & transmit[:, None]
+        present = (order >= 0).any(1) & transmit[:, None]
+        sends = present.copy()
         rates = np.ones(order.shape[2], np.float32)
         if not rule.everyone:
             sends &= _senders(rule, seed, ends, ids, setting.clients)
             rates = rule.rates(setting.clients)[ids]
         descent = np.float32(descends(setting) / setting.clients)
         params = np.asarray(state.params)
+        remembered, learn = self._remembered(carry.memory, sends, present, state.down)
         sums = self._for(setting, feed).walk(
-            params, order, sends, rates, self._rules, seed, ends, first=int(ids[0]), descent=float(descent)
+            params,
+            order,
+            learn,
+            self._divisors(rates),
+            self._rules,
+            seed,
+            ends,
+            first=int(ids[0]),
+            descent=float(descent),
+            remembered=remembered,
         )
         senders = sends.sum(1)
         moved = jnp.asarray(sums.params)
@@ -187,7 +235,27 @@ class NativeSums:
             down,
         )
         after = state._replace(params=moved, down=state.down._replace(model=moved))
+        if remembered is not None:
+            carry = carry._replace(memory=dict.fromkeys(carry.memory, remembered.rows))
         return carry._replace(round=after), Records(*records)
+
+    def _remembered(
+        self, memory: Any, sends: npt.NDArray[np.bool_], present: npt.NDArray[np.bool_], down: Down
+    ) -> tuple[Remembered | None, npt.NDArray[np.bool_]]:
+        """What clients remember, in an array that may be written to, and who learns in each window, [W, K]."""
+        if not self._rules.memory:
+            return None, sends
+        (rows,) = memory.values()
+        if not (isinstance(rows, np.ndarray) and rows.flags.writeable):
+            rows = np.array(rows, np.float32)
+        if self._rules.memory == "errors":
+            return Remembered(rows, np.ascontiguousarray(sends)), present
+        common = np.ascontiguousarray(down.vectors["control"], np.float32)
+        return Remembered(rows, common=common), sends
+
+    def _divisors(self, rates: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """What updates are divided by: nothing where they are remembered."""
+        return np.ones_like(rates) if self._rules.memory else rates
 
     def _for(self, setting: Setting, feed: Feed) -> Kernels:
         if self._kernels is None:

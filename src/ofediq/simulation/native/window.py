@@ -21,11 +21,13 @@ from ofediq.simulation.native.layout import (
     MOST_THREADS,
     ROOM,
     ModelLayout,
+    Remembered,
     SenderRules,
     SteeredRound,
     WindowLayout,
     address_of,
     load,
+    memory_layout,
     network_numbers,
     network_places,
     sending_layout,
@@ -101,11 +103,21 @@ class Kernels:
         step: int,
         steered: SteeredRound | None = None,
         first: int = 0,
+        remembered: Remembered | None = None,
     ) -> WindowSums:
         """`walk` through one window: `order` is [L, K], `sends` [K]; so losses and errors are [L], bits [K]."""
         ends = np.array([step & 0xFFFFFFFF], np.uint32)
         sums = self.walk(
-            params, order[None], sends[None], rates, rules, seed, ends, steered=steered, first=first
+            params,
+            order[None],
+            sends[None],
+            rates,
+            rules,
+            seed,
+            ends,
+            steered=steered,
+            first=first,
+            remembered=remembered,
         )
         return sums._replace(loss=sums.loss[0], error=sums.error[0], bits=sums.bits[0])
 
@@ -122,6 +134,7 @@ class Kernels:
         steered: SteeredRound | None = None,
         first: int = 0,
         descent: float = 0.0,
+        remembered: Remembered | None = None,
     ) -> WindowSums:
         """Losses, errors and the sums of what the senders send, over windows that follow each other.
 
@@ -136,6 +149,7 @@ class Kernels:
             steered: for one window of a steered method; `sends` are then all who may send, and `rates` are 1.
             first: number of the first client, where others are elsewhere.
             descent: after each window to which somebody sent, the model moves by minus this times the sum.
+            remembered: for rules with a memory; `sends` are then all who learn, and `rates` are 1.
         """
         windows, steps, clients = order.shape
         params, order = np.array(params, np.float32), np.ascontiguousarray(order, np.int32)
@@ -163,6 +177,7 @@ class Kernels:
             *(address_of(array) for array in (losses, errors, squares, total)),
             sending_layout(rules, bits),
             steering_layout(steered, clients),
+            memory_layout(rules, remembered, (windows, clients, self.model.dim)),
         )
         if len(ends) != windows or self._library.run_windows(ctypes.byref(window)):
             raise InputError(f"`rules` cannot be run by the compiled kernels: {rules}")
@@ -190,6 +205,8 @@ class Kernels:
         if rules.form in ("quantized", "rotated"):
             require_integer("levels", rules.levels, 1, 2**15)
             require_integer("blocks", rules.blocks, 1, self.model.dim)
+        if rules.form == "largest":
+            require_integer("keep", rules.keep, 1, self.model.dim)
         require_integer("threads", self.threads, 1, MOST_THREADS)
 
     def _workplace(self, clients: int) -> tuple[int, int]:
