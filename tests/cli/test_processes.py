@@ -36,6 +36,10 @@ def test_two_processes_find_what_one_does(tmp_path: Path) -> None:
         assert other["accuracy"] == pytest.approx(method["accuracy"], abs=1e-3)
         if native_status().startswith("compiled kernels") and key != "local":
             assert other["engine"].startswith("compiled kernels")
+    again = run(
+        tmp_path / "two", "--processes", "2", "--resume"
+    )  # nothing to do, and nobody waits for others
+    assert again == two
 
 
 @pytest.mark.parametrize(

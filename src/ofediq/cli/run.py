@@ -76,6 +76,9 @@ def run(
         raise InputError("`resume` and `force` exclude each other: continue the run, or replace it")
     _require_extras()
     chosen = _configuration(given, config, out if resume else None)
+    if resume and out is not None and (summary := _finished(chosen, out)) is not None:
+        _show(summary, as_json)
+        return
     follower = _tracker(chosen, TrackerChoice(**tracked))
     with _together(chosen, processes, coordinator, process, of) as first:
         if not first:
@@ -85,6 +88,15 @@ def run(
     if summary["interrupted"]:
         typer.echo(f"Interrupted; continue with: ofediq run --resume --out {summary['folder']}", err=True)
         raise typer.Exit(130)
+
+
+def _finished(config: Config, out: Path) -> dict[str, Any] | None:
+    """The summary of a run that is to be resumed, if there is nothing left to do."""
+    from ofediq.experiment import Folder
+
+    folder = Folder(out)
+    folder.check(config, resume=True, force=False)
+    return folder.read_summary() if folder.finished else None
 
 
 @contextmanager
@@ -164,8 +176,6 @@ def _execute(
         folder = unfinished_folder(_RUNS, name, config)
     if folder is not None:
         folder.check(config, resume=resume, force=force)
-        if resume and folder.finished:
-            return folder.read_summary()
     experiment = Experiment.set_up(config)
     folder = folder or free_folder(_RUNS, name)
     with folder.at_work(config, resume=resume, force=force), Reporter() as reporter:
