@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import ofediq
 from ofediq.cli.app import app
 from ofediq.errors import DataError, InputError
+from ofediq.experiment import Config, Experiment
 from ofediq.federation import FederationConfig, ModelSpec, assemble, save_model
 from ofediq.models.onnx_graph import to_onnx
 from ofediq.streams.features import pipeline_for
@@ -169,3 +170,33 @@ def test_a_run_writes_its_model_and_starts_from_one(tmp_path: Path) -> None:
     assert again.exit_code == 0, again.stderr
     first, second = (json.loads(one.stdout)["methods"]["fedogd"]["accuracy"] for one in (done, again))
     assert second > first
+
+
+@pytest.mark.parametrize("choice", [{}, {"baseline": "none"}, {"horizon": 3}])
+def test_a_loaded_model_predicts_as_in_its_run(choice: dict[str, Any], tmp_path: Path) -> None:
+    """From raw rows, by name, in the target's own unit: gaps, a category, dates, two clients."""
+    path, rng = tmp_path / "plant.csv", np.random.default_rng(0)
+    heat, mode = rng.normal(size=(80, 2)).cumsum(axis=0), rng.choice(["eco", "full"], (80, 2))
+    load = 5000 + 100 * heat + 50 * (mode == "full") + rng.normal(size=(80, 2))
+    lines = [
+        f"2024-01-{1 + row // 24:02} {row % 24:02}:00,{who},{heat[row, who] if row % 7 else ''},"
+        f"{mode[row, who]},{load[row, who]}"
+        for row in range(80)
+        for who in range(2)
+    ]
+    path.write_text("when,who,heat,mode,load\n" + "\n".join(lines))
+    config = Config(data=str(path), target="load", client_column="who", methods=("ofediq",), **choice)
+    said = ["--data", str(path), "--target", "load", "--client-column", "who", "--methods", "ofediq"]
+    said += [part for name, value in choice.items() for part in (f"--{name}", str(value))]
+    done = CliRunner().invoke(app, ["run", *said, "--out", str(tmp_path / "run"), "--json"])
+    assert done.exit_code == 0, done.stderr
+    learnt = ofediq.load_model(tmp_path / "run")
+    experiment = Experiment.set_up(config)
+    stream = experiment.deal(0)
+    own = stream.order[stream.present[:, 1], 1]
+    low, high = stream.dataset.target_range
+    wanted = low + (high - low) * np.asarray(experiment.model.predict(learnt.params, stream.x[own]))
+    rows = [{"heat": heat[row, 1] if row % 7 else None, "mode": mode[row, 1]} for row in range(80)]
+    found = learnt.predict(rows, load[:, 1], 1_704_067_200 + 3600 * np.arange(80))
+    later = choice.get("horizon", 1) - 1
+    np.testing.assert_allclose(found[80 - later - len(wanted) : 80 - later], wanted, rtol=1e-5)

@@ -127,17 +127,26 @@ class LocalClient:
             raise InputError("`model` must be a built-in one to predict, got one that is not")
         self.learnt, self.model = learnt, learnt.model
         self.inputs = Inputs(learnt.spec, labelled=learnt.model.task == "classification")
-        self._row: npt.NDArray[np.float32] | None = None
+        self._offset, self._span = _unit(learnt)
 
     def predict_one(self, x: Any, time: float | None = None) -> Any:
         """The prediction for one sample, taken at `time` in seconds since 1970; now if left out."""
-        self._row = self.inputs.observe(self.inputs.readings(x), clock.now() if time is None else time)
-        value = np.asarray(self.model.predict(self.learnt.params, self._row))[0].item()
-        return self.inputs.name(value) if self.inputs.labelled else value
+        row = self.inputs.observe(self.inputs.readings(x), clock.now() if time is None else time)
+        value = np.asarray(self.model.predict(self.learnt.params, row))[0].item()
+        return self.inputs.name(value) if self.inputs.labelled else self._offset + self._span * value
 
     def learn_one(self, y: Any) -> None:
         """The target of the sample that was predicted last: its features remember it."""
-        self.inputs.learn(self.inputs.label(y), None)
+        label = self.inputs.label(y)
+        self.inputs.learn(label if self.inputs.labelled else (label - self._offset) / self._span, None)
+
+
+def _unit(learnt: LearntModel) -> tuple[float, float]:
+    """What counted as 0 when the model learnt, and how much as 1: the target's own unit where that is made online."""
+    spec, span = learnt.spec, dict(learnt.card.get("data") or {}).get("target_range")
+    if span is None or spec is None or spec.pipeline is None or spec.pipeline.target.baseline != "none":
+        return 0.0, 1.0
+    return float(span[0]), float(span[1] - span[0])
 
 
 def load_model(path: str | Path) -> LearntModel:
