@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ofediq.arrays import Array, map_leaves, namespace
-from ofediq.errors import require, require_positive
+from ofediq.arrays import Array, float32, map_leaves, namespace
+from ofediq.errors import InputError, require, require_positive
 from ofediq.methods.fingerprint import fingerprint
 from ofediq.methods.mirror import Euclidean, MirrorMap
 from ofediq.methods.pieces import piece
@@ -31,6 +31,11 @@ class Totals(NamedTuple):
     step: Array  # t, at which they sent
     seed: Array = 0  # of all draws, for rules that draw: `Address(seed, step, SERVER)`
 
+    @property
+    def divisor(self) -> Array:
+        """How many sent; 1 where nobody did."""
+        return float32(self.senders + (self.senders == 0))
+
 
 class ServerRule(abc.ABC):
     """From a model and a sum of updates to the next model.
@@ -43,6 +48,8 @@ class ServerRule(abc.ABC):
     """Names of the vectors that go with every broadcast."""
     scalars: tuple[str, ...] = ()
     """Names of the numbers that go with every broadcast."""
+    alone: str = ""
+    """Why no other rule can take its place, the first half of an error's sentence; empty where one can."""
 
     @property
     @abc.abstractmethod
@@ -77,6 +84,8 @@ class ServerRule(abc.ABC):
 
     def around(self, rule: ServerRule) -> ServerRule:
         """`rule` in the place of this one; a rule that wraps another keeps itself around it."""
+        if self.alone:
+            raise InputError(f"{self.alone}, got {rule.name}")
         return rule
 
     def say(self, params: Array, state: Any) -> tuple[dict[str, Array], dict[str, Array]]:
@@ -140,6 +149,41 @@ class Wrapping(ServerRule):
     def say(self, params: Array, state: Any) -> tuple[dict[str, Array], dict[str, Array]]:
         """The inner rule's."""
         return self.inner.say(params, state)
+
+
+class Keeping(Wrapping):
+    """The base of wrapping rules with a state of their own: a named tuple that has the inner rule's as `inner`."""
+
+    def regroup(self, params: Array, clients: int, state: Any) -> Any:
+        """The inner rule's; the rest stays as it is."""
+        return state._replace(inner=self.inner.regroup(params, clients, state.inner))
+
+    def apply(self, params: Array, total: Array, clients: int, state: Any) -> tuple[Array, Any]:
+        """The inner rule's; the rest stays as it is."""
+        params, inner = self.inner.apply(params, total, clients, state.inner)
+        return params, state._replace(inner=inner)
+
+    def say(self, params: Array, state: Any) -> tuple[dict[str, Array], dict[str, Array]]:
+        """The inner rule's."""
+        return self.inner.say(params, state.inner)
+
+
+class FromTotals(ServerRule):
+    """The base of rules that need more than the sum: how many sent, at which step, other vectors beside it."""
+
+    @abc.abstractmethod
+    def moved(self, params: Array, totals: Totals, state: Any) -> tuple[Array, Any]:
+        """The model and state after a round in which somebody sent."""
+
+    def apply(self, params: Array, total: Array, clients: int, state: Any) -> tuple[Array, Any]:
+        """A round in which everyone sent."""
+        sent = np.int32(clients)
+        return self.moved(params, Totals({"update": total}, sent, np.float32(0), clients, np.int32(0)), state)
+
+    def close(self, params: Array, totals: Totals, period: int, state: Any) -> tuple[Array, Any]:
+        """As `moved`; an empty round leaves everything alone."""
+        after: tuple[Array, Any] = unless_empty(totals, self.moved(params, totals, state), (params, state))
+        return after
 
 
 def unless_empty(totals: Totals, after: Any, before: Any) -> Any:

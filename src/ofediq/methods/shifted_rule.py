@@ -10,7 +10,7 @@ import numpy as np
 from ofediq.arrays import Array, namespace
 from ofediq.errors import require
 from ofediq.methods.pieces import piece
-from ofediq.methods.server import ServerRule, Totals, Wrapping, unless_empty
+from ofediq.methods.server import Keeping, ServerRule, Totals, unless_empty
 
 
 class ShiftedState(NamedTuple):
@@ -22,7 +22,7 @@ class ShiftedState(NamedTuple):
 
 @piece
 @dataclass(frozen=True)
-class Shifted(Wrapping):
+class Shifted(Keeping):
     """`inner` gets H + sum of the messages; then H <- H + a sum of the messages. An empty round changes nothing.
 
     Attributes:
@@ -45,10 +45,6 @@ class Shifted(Wrapping):
         """H = 0."""
         return ShiftedState(self.inner.begin(params, clients, period), namespace(params).zeros_like(params))
 
-    def regroup(self, params: Array, clients: int, state: Any) -> ShiftedState:
-        """H / K stays as it is."""
-        return ShiftedState(self.inner.regroup(params, clients, state.inner), state.shift)
-
     def apply(self, params: Array, total: Array, clients: int, state: Any) -> tuple[Array, Any]:
         """Both steps."""
         whole, shift = self._shifted(total, clients, state)
@@ -69,7 +65,7 @@ class Shifted(Wrapping):
 
     def say(self, params: Array, state: Any) -> tuple[dict[str, Array], dict[str, Array]]:
         """What the wrapped rule says, and H / K if it is told."""
-        vectors, scalars = self.inner.say(params, state.inner)
+        vectors, scalars = super().say(params, state)
         return ({**vectors, "shift": state.shift} if self.told else vectors), scalars
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from ofediq.arrays import Array
 from ofediq.methods.loudness import pack
 from ofediq.methods.pieces import piece
-from ofediq.methods.server import ServerRule, Totals, Wrapping
+from ofediq.methods.server import Keeping, ServerRule, Totals
 
 
 class Steering(Protocol):
@@ -67,7 +67,7 @@ class Still:
 
 @piece
 @dataclass(frozen=True)
-class Steered(Wrapping):
+class Steered(Keeping):
     """`inner` moves the model; `budget` moves z, also after rounds in which nobody sent.
 
     Attributes:
@@ -96,11 +96,6 @@ class Steered(Wrapping):
         signal = self.budget.regroup(state.signal, params.shape[-1], clients)
         return SteeredState(self.inner.regroup(params, clients, state.inner), signal)
 
-    def apply(self, params: Array, total: Array, clients: int, state: Any) -> tuple[Array, Any]:
-        """The wrapped rule alone: no bits are known here."""
-        params, inner = self.inner.apply(params, total, clients, state.inner)
-        return params, state._replace(inner=inner)
-
     def close(self, params: Array, totals: Totals, period: int, state: Any) -> tuple[Array, Any]:
         """The wrapped rule on what arrived, then the next z."""
         params, inner = self.inner.close(params, totals, period, state.inner)
@@ -117,7 +112,7 @@ class Steered(Wrapping):
 
     def say(self, params: Array, state: Any) -> tuple[dict[str, Array], dict[str, Array]]:
         """What the wrapped rule says, and z."""
-        vectors, scalars = self.inner.say(params, state.inner)
+        vectors, scalars = super().say(params, state)
         return vectors, {**scalars, "grid_step": state.signal.value}
 
 

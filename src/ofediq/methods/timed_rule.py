@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from ofediq.arrays import Array, float32, namespace
 from ofediq.errors import require
 from ofediq.methods.loudness import cosine
 from ofediq.methods.pieces import piece
-from ofediq.methods.server import Adam, ServerRule, Totals
+from ofediq.methods.server import Adam, Keeping, ServerRule, Totals
 
 _PACE = 0.5  # how fast the reach follows what gradients say
 _USUAL = 0.05  # agreement of a gradient with the move before it that asks for no change
@@ -28,7 +28,7 @@ class TimedState(NamedTuple):
 
 @piece
 @dataclass(frozen=True)
-class Timed(ServerRule):
+class Timed(Keeping):
     """`inner` after a window of L steps; Adam gets the mean of the steps and moves L^power r times as far.
 
     Adam does not care how long its input is: without this it would move as far after a long window as after a short
@@ -44,12 +44,10 @@ class Timed(ServerRule):
     softmax) a_n is 0.6 to 0.8 throughout; where Adam's step size was right (pm25, a network) it is about 0.
 
     Attributes:
-        inner: the rule that moves the model.
         power: how much farther Adam moves after a longer window, in [0, 1].
         longest: how many times as far as Adam's a move may reach, at least 1; None for r = 1.
     """
 
-    inner: ServerRule
     power: float = 0.2
     longest: float | None = None
 
@@ -57,43 +55,11 @@ class Timed(ServerRule):
         require(0 <= self.power <= 1, "power", "must lie in [0, 1]", self.power)
         require(self.longest is None or self.longest >= 1, "longest", "must be at least 1", self.longest)
 
-    @property
-    def name(self) -> str:
-        """The name of the rule that moves the model."""
-        return self.inner.name
-
-    @property
-    def vectors(self) -> tuple[str, ...]:  # type: ignore[override]  # those of the wrapped rule
-        """As the wrapped rule."""
-        return self.inner.vectors
-
-    @property
-    def scalars(self) -> tuple[str, ...]:  # type: ignore[override]  # those of the wrapped rule
-        """As the wrapped rule."""
-        return self.inner.scalars
-
-    def start(self, params: Array) -> Array:
-        """As the wrapped rule."""
-        return self.inner.start(params)
-
-    def init(self, params: Array) -> TimedState:
-        """Nothing moved yet."""
-        return self.begin(params, 1, 1)
-
     def begin(self, params: Array, clients: int, period: int) -> TimedState:
         """Nothing moved yet."""
         xp = namespace(params)
         inner = self.inner.begin(params, clients, period)
         return TimedState(inner, xp.ones((), np.float32), xp.zeros_like(params))
-
-    def regroup(self, params: Array, clients: int, state: Any) -> Any:
-        """As the wrapped rule."""
-        return state._replace(inner=self.inner.regroup(params, clients, state.inner))
-
-    def apply(self, params: Array, total: Array, clients: int, state: Any) -> tuple[Array, Any]:
-        """The wrapped rule after one step."""
-        params, inner = self.inner.apply(params, total, clients, state.inner)
-        return params, state._replace(inner=inner)
 
     def close(self, params: Array, totals: Totals, period: int, state: Any) -> tuple[Array, Any]:
         """The wrapped rule after `period` steps."""
@@ -115,14 +81,6 @@ class Timed(ServerRule):
         agreement = cosine(gradient, -state.last, unknown=_USUAL)
         found = state.reach * xp.exp(np.float32(_PACE) * (agreement - np.float32(_USUAL)))
         return xp.clip(found, np.float32(_SHORTEST), xp.maximum(np.float32(most) / farther, np.float32(1)))
-
-    def around(self, rule: ServerRule) -> ServerRule:
-        """The same around another rule."""
-        return replace(self, inner=self.inner.around(rule))
-
-    def say(self, params: Array, state: Any) -> tuple[dict[str, Array], dict[str, Array]]:
-        """What the wrapped rule says."""
-        return self.inner.say(params, state.inner)
 
 
 def timed(inner: ServerRule, power: float = 0.2, longest: float | None = None) -> Timed:

@@ -11,7 +11,7 @@ import numpy as np
 from ofediq.arrays import Array, float32, namespace
 from ofediq.codec import Encoded
 from ofediq.codec.schemes.scheme import read_floats, write_floats
-from ofediq.errors import InputError, WireError, require_integer, require_positive
+from ofediq.errors import WireError, require_integer, require_positive
 from ofediq.methods.broadcast import SERVER, Broadcast
 from ofediq.methods.client import ClientRule, Down, Outcome, Sample, Window
 from ofediq.methods.composition import Method
@@ -20,7 +20,7 @@ from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
 from ofediq.methods.registry import Terms, named
-from ofediq.methods.server import ServerRule, Totals, unless_empty
+from ofediq.methods.server import FromTotals, Totals
 from ofediq.randomness import Purpose, stream_key, uniform
 
 
@@ -137,21 +137,18 @@ def _number(down: Down, name: str) -> Array:
 
 @piece
 @dataclass(frozen=True)
-class KernelDraw(ServerRule):
+class KernelDraw(FromTotals):
     """theta_J <- mean over the senders; then J is what clients predict with, and the next J is drawn by weight."""
 
     kernels: int
     weight_step: float = 8.0
+    name = "emkofl"
     scalars = ("kernel", "next")
+    alone = "`rule` must be eM-KOFL's own, which draws kernels"
 
     def __post_init__(self) -> None:
         require_integer("kernels", self.kernels, 1, 256)
         require_positive("weight_step", self.weight_step)
-
-    @property
-    def name(self) -> str:
-        """Short name."""
-        return "emkofl"
 
     def init(self, params: Array) -> dict[str, Array]:
         """Equal weights; the first kernel."""
@@ -164,23 +161,16 @@ class KernelDraw(ServerRule):
         alike = namespace(params).tile(total, self.kernels)[: params.shape[-1]]
         return params - alike / np.float32(clients), state
 
-    def close(self, params: Array, totals: Totals, period: int, state: Any) -> tuple[Array, Any]:
+    def moved(self, params: Array, totals: Totals, state: Any) -> tuple[Array, Any]:
         """One kernel's mean, all weights, one draw."""
-        xp, dim = namespace(params), params.shape[-1]
-        count = float32(totals.senders + (totals.senders == 0))
+        xp, dim, count = namespace(params), params.shape[-1], totals.divisor
         mean = xp.tile(totals.vectors["update"] / count, self.kernels)[:dim]
         moved = xp.where(block_mask(xp, dim, self.kernels, state["next"]), params - mean, params)
         weights = state["weights"] - np.float32(self.weight_step) * totals.vectors["losses"] / count
         weights = weights - weights.max()
         draw = uniform(stream_key(totals.seed, totals.step, SERVER, Purpose.KERNEL), np.zeros(1, np.uint32))
         chosen = draw_kernel(shares(weights), draw.reshape(-1)[0])
-        known = {"weights": weights, "kernel": state["next"], "next": chosen}
-        after: tuple[Array, Any] = unless_empty(totals, (moved, known), (params, state))
-        return after
-
-    def around(self, rule: ServerRule) -> ServerRule:
-        """It keeps the weights of the kernels."""
-        raise InputError(f"`rule` must be eM-KOFL's own, which draws kernels, got {rule.name}")
+        return moved, {"weights": weights, "kernel": state["next"], "next": chosen}
 
     def say(self, params: Array, state: Any) -> tuple[dict[str, Array], dict[str, Array]]:
         """Which kernel is fresh, and which is wanted."""

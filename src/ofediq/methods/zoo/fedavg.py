@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ofediq.arrays import Array, float32
+from ofediq.arrays import Array
 from ofediq.errors import require_choice, require_nonnegative, require_positive
 from ofediq.methods.client import ClientRule, Down, Sample, Window, local_ogd
 from ofediq.methods.composition import Method
@@ -18,7 +18,7 @@ from ofediq.methods.participation import bernoulli, fixed_size
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
 from ofediq.methods.registry import Terms, named
-from ofediq.methods.server import ServerRule, Totals, descend, unless_empty
+from ofediq.methods.server import FromTotals, Totals, descend
 
 
 @piece
@@ -43,32 +43,21 @@ class Proximal(ClientRule):
 
 @piece
 @dataclass(frozen=True)
-class SenderMean(ServerRule):
+class SenderMean(FromTotals):
     """w <- w - eta times the mean of the updates over those who sent."""
 
     step_size: float
+    name = "sender_mean"
 
     def __post_init__(self) -> None:
         require_positive("step_size", self.step_size)
 
-    @property
-    def name(self) -> str:
-        """Short name."""
-        return "sender_mean"
-
-    def apply(self, params: Array, total: Array, clients: int, state: Any) -> tuple[Array, Any]:
-        """A round in which everyone sent."""
-        return params - np.float32(self.step_size / clients) * total, state
-
-    def close(self, params: Array, totals: Totals, period: int, state: Any) -> tuple[Array, Any]:
+    def moved(self, params: Array, totals: Totals, state: Any) -> tuple[Array, Any]:
         """Divided by the number of senders, whoever they are."""
-        count = float32(totals.senders + (totals.senders == 0))
-        moved = params - np.float32(self.step_size) * totals.vectors["update"] / count
-        after: tuple[Array, Any] = unless_empty(totals, (moved, state), (params, state))
-        return after
+        return params - np.float32(self.step_size) * totals.vectors["update"] / totals.divisor, state
 
 
-def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
+def spend_on_periods(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
     """A period of rate / budget, rounded up; where the period is set by hand, the rate spends what is left."""
     if "period" in given:
         return {"rate": min(1.0, terms.budget * given["period"])}
@@ -87,7 +76,7 @@ def fedsgd(step_size: float = 0.01) -> Method:
     return method(local_ogd(step_size), descend(step_size), name="FedSGD")
 
 
-@named("fedavg", source="B. McMahan et al.: Communication-Efficient Learning, 2017", spend=_spend)
+@named("fedavg", source="B. McMahan et al.: Communication-Efficient Learning, 2017", spend=spend_on_periods)
 def fedavg(
     period: int = 8, rate: float = 1.0, step_size: float = 0.01, divide: Literal["senders", "all"] = "senders"
 ) -> Method:
@@ -111,7 +100,11 @@ def fedavg(
     return method(Proximal(step_size), SenderMean(step_size), bernoulli(rate), period=period, name="FedAvg")
 
 
-@named("fedprox", source="T. Li et al.: Federated Optimization in Heterogeneous Networks, 2020", spend=_spend)
+@named(
+    "fedprox",
+    source="T. Li et al.: Federated Optimization in Heterogeneous Networks, 2020",
+    spend=spend_on_periods,
+)
 def fedprox(period: int = 8, rate: float = 1.0, step_size: float = 0.01, pull: float = 0.01) -> Method:
     """FedProx: FedAvg with local steps that are pulled back towards the common model.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ofediq.arrays import Array, float32, namespace
+from ofediq.arrays import Array, namespace
 from ofediq.errors import require_positive
 from ofediq.methods.client import ClientRule, Down, Window
 from ofediq.methods.composition import Method
@@ -16,8 +16,8 @@ from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
 from ofediq.methods.registry import Terms, named
-from ofediq.methods.server import ServerRule, Totals, unless_empty
-from ofediq.methods.zoo.fedavg import _spend as _spend_average
+from ofediq.methods.server import FromTotals, Totals
+from ofediq.methods.zoo.fedavg import spend_on_periods
 
 
 @piece
@@ -48,37 +48,25 @@ class Normalised(ClientRule):
 
 @piece
 @dataclass(frozen=True)
-class NormalisedServer(ServerRule):
+class NormalisedServer(FromTotals):
     """w <- w - eta (mean of tau) (mean of d), both over those who sent."""
 
     step_size: float
+    name = "fednova"
 
     def __post_init__(self) -> None:
         require_positive("step_size", self.step_size)
 
-    @property
-    def name(self) -> str:
-        """Short name."""
-        return "fednova"
-
-    def apply(self, params: Array, total: Array, clients: int, state: Any) -> tuple[Array, Any]:
-        """A round in which everyone sent the mean of one gradient."""
-        return params - np.float32(self.step_size / clients) * total, state
-
-    def close(self, params: Array, totals: Totals, period: int, state: Any) -> tuple[Array, Any]:
-        """The mean direction, as far as the mean number of steps."""
-        count = float32(totals.senders + (totals.senders == 0))
-        steps, direction = totals.vectors["steps"][0] / count, totals.vectors["update"] / count
-        moved = params - np.float32(self.step_size) * steps * direction
-        after: tuple[Array, Any] = unless_empty(totals, (moved, state), (params, state))
-        return after
+    def moved(self, params: Array, totals: Totals, state: Any) -> tuple[Array, Any]:
+        """The mean direction, as far as the mean number of steps; one step where their number is not told."""
+        count = totals.divisor
+        steps = totals.vectors["steps"][0] / count if "steps" in totals.vectors else np.float32(1)
+        return params - np.float32(self.step_size) * steps * (totals.vectors["update"] / count), state
 
 
 def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
     """As FedAvg, with the extra number in every message."""
-    share = terms.dim / (terms.dim + 1)
-    smaller = Terms(terms.budget * share, terms.dim, terms.clients, terms.steps, terms.planner, terms.preset)
-    return _spend_average(smaller, given)
+    return spend_on_periods(replace(terms, budget=terms.budget * terms.dim / (terms.dim + 1)), given)
 
 
 @named(

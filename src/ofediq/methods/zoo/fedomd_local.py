@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ofediq.arrays import Array, float32
+from ofediq.arrays import Array
 from ofediq.errors import require_choice, require_positive
 from ofediq.methods.client import ClientRule, Down, Window
 from ofediq.methods.composition import Method
@@ -16,7 +16,7 @@ from ofediq.methods.mirror import Euclidean, MirrorMap, mirror_map
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
 from ofediq.methods.registry import named
-from ofediq.methods.server import ServerRule, Totals, unless_empty
+from ofediq.methods.server import FromTotals, Totals
 
 Average = Literal["primal", "dual"]
 """Which mean is taken: of the models, or of their images under the mirror map."""
@@ -54,7 +54,7 @@ class LocalMirror(ClientRule):
 
 @piece
 @dataclass(frozen=True)
-class MirrorMean(ServerRule):
+class MirrorMean(FromTotals):
     """w <- the mean of the senders' models, or back(the mean of their duals)."""
 
     step_size: float
@@ -74,22 +74,12 @@ class MirrorMean(ServerRule):
         """The centre of the mirror map's domain where `params` lie outside."""
         return self.mirror.start(params)
 
-    def apply(self, params: Array, total: Array, clients: int, state: Any) -> tuple[Array, Any]:
-        """A round in which everyone sent."""
-        return self._moved(params, total, float32(clients)), state
-
-    def close(self, params: Array, totals: Totals, period: int, state: Any) -> tuple[Array, Any]:
+    def moved(self, params: Array, totals: Totals, state: Any) -> tuple[Array, Any]:
         """Divided by the number of senders, whoever they are."""
-        senders = float32(totals.senders + (totals.senders == 0))
-        moved = self._moved(params, totals.vectors["update"], senders)
-        after: tuple[Array, Any] = unless_empty(totals, (moved, state), (params, state))
-        return after
-
-    def _moved(self, params: Array, total: Array, senders: Array) -> Array:
-        move = np.float32(self.step_size) * total / senders
+        move = np.float32(self.step_size) * totals.vectors["update"] / totals.divisor
         if self.average == "primal":
-            return params - move
-        return self.mirror.back(self.mirror.dual(params) - move)
+            return params - move, state
+        return self.mirror.back(self.mirror.dual(params) - move), state
 
 
 @named(

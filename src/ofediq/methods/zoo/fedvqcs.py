@@ -14,7 +14,7 @@ import numpy as np
 from ofediq.arrays import Array, float32, namespace
 from ofediq.codec.message import Vector
 from ofediq.codec.schemes import Codebook
-from ofediq.errors import InputError, require, require_integer, require_positive
+from ofediq.errors import require, require_integer, require_positive
 from ofediq.methods.client import Down, Outcome, Window
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import Compressor, keep_largest
@@ -22,7 +22,7 @@ from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
 from ofediq.methods.registry import Terms, named
-from ofediq.methods.server import ServerRule, Totals, unless_empty
+from ofediq.methods.server import FromTotals, Totals
 from ofediq.methods.zoo.topk_ef import ErrorFeedback
 from ofediq.randomness import Address, Purpose, stream_key, uniform
 
@@ -128,7 +128,7 @@ class PickCodeword(Codebook, Compressor):
 
 @piece
 @dataclass(frozen=True)
-class SparseRecovery(Sensing, ServerRule):
+class SparseRecovery(Sensing, FromTotals):
     """w <- w - eta / K x, where x is the sparse vector whose measurements are the sum that arrived.
 
     Iterative hard thresholding, x <- H(x + mu A'(y - A x)), with the step mu of its normalised form and H keeping the
@@ -136,34 +136,17 @@ class SparseRecovery(Sensing, ServerRule):
     """
 
     step_size: float = 0.01
+    name = "recover"
+    alone = "`rule` must be FedVQCS's own, which recovers what was sent"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive("step_size", self.step_size)
 
-    @property
-    def name(self) -> str:
-        """Short name."""
-        return "recover"
-
-    def apply(self, params: Array, total: Array, clients: int, state: Any) -> tuple[Array, Any]:
-        """A round in which everyone sent."""
-        return self._moved(params, total, clients, clients), state
-
-    def close(self, params: Array, totals: Totals, period: int, state: Any) -> tuple[Array, Any]:
-        """One step along what was recovered; an empty round leaves everything alone."""
-        moved = self._moved(params, totals.vectors["update"], totals.senders, totals.clients)
-        after: tuple[Array, Any] = unless_empty(totals, (moved, state), (params, state))
-        return after
-
-    def around(self, rule: ServerRule) -> ServerRule:
-        """Only this one reads measurements."""
-        raise InputError(f"`rule` must be FedVQCS's own, which recovers what was sent, got {rule.name}")
-
-    def _moved(self, params: Array, total: Array, senders: Array, clients: int) -> Array:
-        return params - np.float32(self.step_size) * self.recover(total, senders, len(params)) / float32(
-            clients
-        )
+    def moved(self, params: Array, totals: Totals, state: Any) -> tuple[Array, Any]:
+        """One step along what was recovered."""
+        found = self.recover(totals.vectors["update"], totals.senders, len(params))
+        return params - np.float32(self.step_size) * found / float32(totals.clients), state
 
     def recover(self, total: Array, senders: Array, dim: int) -> Array:
         """The sparse vector of `dim` coordinates with the measurements `total`."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ofediq.arrays import Array, namespace
-from ofediq.errors import InputError, require_positive
+from ofediq.errors import require_positive
 from ofediq.methods.broadcast import differences
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import keep_largest
@@ -43,16 +43,13 @@ class Ftrl(ServerRule):
 
     step_size: float
     radius: float | None = None
+    name = "ftrl"
+    alone = "`rule` must be FTRL's own, which keeps the sum of all rounds"
 
     def __post_init__(self) -> None:
         require_positive("step_size", self.step_size)
         if self.radius is not None:
             require_positive("radius", self.radius)
-
-    @property
-    def name(self) -> str:
-        """Short name."""
-        return "ftrl"
 
     def init(self, params: Array) -> Leader:
         """Nothing has arrived."""
@@ -68,10 +65,6 @@ class Ftrl(ServerRule):
         xp, far = namespace(moves), length(moves)
         inside = xp.minimum(np.float32(1), np.float32(self.radius) / xp.maximum(far, np.float32(1e-30)))
         return state.centre + inside * moves, after
-
-    def around(self, rule: ServerRule) -> ServerRule:
-        """Only this one is FTRL."""
-        raise InputError(f"`rule` must be FTRL's own, which keeps the sum of all rounds, got {rule.name}")
 
 
 @named(

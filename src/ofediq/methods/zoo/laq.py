@@ -126,16 +126,13 @@ class LazyServer(ServerRule):
 
     step_size: float
     threshold: float
+    name = "lazy"
     scalars = ("trigger",)
+    alone = "`server` must be left out and `step_size` be given where the server keeps what clients said last"
 
     def __post_init__(self) -> None:
         require_positive("step_size", self.step_size)
         require_nonnegative("threshold", self.threshold)
-
-    @property
-    def name(self) -> str:
-        """Short name."""
-        return "lazy"
 
     def init(self, params: Array) -> dict[str, Array]:
         """Nothing heard, nothing moved."""
@@ -152,13 +149,6 @@ class LazyServer(ServerRule):
     def close(self, params: Array, totals: Totals, period: int, state: Any) -> tuple[Array, Any]:
         """A round in which nobody spoke moves the model as well: silence means that nothing changed."""
         return self.apply(params, totals.vectors["update"], totals.clients, state)
-
-    def around(self, rule: ServerRule) -> ServerRule:
-        """There is no lazy method without its own rule."""
-        raise InputError(
-            "`server` must be left out and `step_size` be given where the server keeps what clients said last, "
-            f"got {rule.name}"
-        )
 
     def say(self, params: Array, state: Any) -> tuple[dict[str, Array], dict[str, Array]]:
         """The trigger goes with the model."""

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ofediq.arrays import Array, float32, namespace
-from ofediq.errors import InputError, require_integer, require_positive
+from ofediq.arrays import Array, namespace
+from ofediq.errors import require_integer, require_positive
 from ofediq.methods.client import ClientRule, Down, Outcome, Sample, Window
 from ofediq.methods.composition import Method
 from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
-from ofediq.methods.registry import Terms, named
-from ofediq.methods.server import ServerRule, Totals, unless_empty
+from ofediq.methods.registry import named
+from ofediq.methods.server import FromTotals, Totals
+from ofediq.methods.zoo.fedavg import spend_on_periods
 
 
 @piece
@@ -58,65 +57,42 @@ class Controlled(ClientRule):
 
 @piece
 @dataclass(frozen=True)
-class ControlledServer(ServerRule):
+class ControlledServer(FromTotals):
     """w <- w - eta_g eta_l mean of u over the senders;  c <- c + 1/K sum over the senders of (u / L - c)."""
 
     step_size: float
     period: int
     server_step: float = 1.0
+    name = "scaffold"
     vectors = ("control",)
+    alone = "`rule` must be SCAFFOLD's own, which keeps the control variate"
 
     def __post_init__(self) -> None:
         for name in ("step_size", "server_step"):
             require_positive(name, getattr(self, name))
         require_integer("period", self.period, 1)
 
-    @property
-    def name(self) -> str:
-        """Short name."""
-        return "scaffold"
-
     def init(self, params: Array) -> dict[str, Array]:
         """c = 0."""
         return {"control": namespace(params).zeros_like(params)}
 
-    def apply(self, params: Array, total: Array, clients: int, state: Any) -> tuple[Array, Any]:
-        """A round in which everyone sent."""
-        totals = Totals({"update": total}, np.int32(clients), np.float32(0), clients, np.int32(0))
-        return self.close(params, totals, self.period, state)
-
-    def close(self, params: Array, totals: Totals, period: int, state: Any) -> tuple[Array, Any]:
-        """Both steps; an empty round leaves everything alone."""
-        total = totals.vectors["update"]
-        senders = float32(totals.senders + (totals.senders == 0))
+    def moved(self, params: Array, totals: Totals, state: Any) -> tuple[Array, Any]:
+        """Both steps."""
+        total, senders = totals.vectors["update"], totals.divisor
         move = np.float32(self.step_size * self.server_step) * total / senders
         change = (total / np.float32(self.period) - senders * state["control"]) / np.float32(totals.clients)
-        moved = (params - move, {"control": state["control"] + change})
-        after: tuple[Array, Any] = unless_empty(totals, moved, (params, state))
-        return after
-
-    def around(self, rule: ServerRule) -> ServerRule:
-        """There is no SCAFFOLD without its own rule."""
-        raise InputError(f"`rule` must be SCAFFOLD's own, which keeps the control variate, got {rule.name}")
+        return params - move, {"control": state["control"] + change}
 
     def say(self, params: Array, state: Any) -> tuple[dict[str, Array], dict[str, Array]]:
         """c goes with the model."""
         return {"control": state["control"]}, {}
 
 
-def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
-    """A period of 1 / budget with everyone; where the period is set by hand, the rate spends what is left."""
-    if "period" not in given:
-        rate = float(given.get("rate", 1.0))
-        return {"period": math.ceil(rate / terms.budget - 1e-9)}
-    return {"rate": min(1.0, terms.budget * given["period"])}
-
-
 @named(
     "scaffold",
     source="S. P. Karimireddy et al.: SCAFFOLD: Stochastic Controlled Averaging for Federated Learning, 2020",
     memory="a control variate of D numbers",
-    spend=_spend,
+    spend=spend_on_periods,
 )
 def scaffold(period: int = 8, rate: float = 1.0, step_size: float = 0.01, server_step: float = 1.0) -> Method:
     """SCAFFOLD: local steps with control variates, so that clients with different data do not drift apart.

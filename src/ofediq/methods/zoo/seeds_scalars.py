@@ -14,7 +14,7 @@ from ofediq.codec import Encoded
 from ofediq.codec.kit import block_layout, rotate_rows, rotate_rows_back, rotation_blocks
 from ofediq.codec.schemes.eden import drawn, put
 from ofediq.codec.schemes.scheme import read_floats, write_floats
-from ofediq.errors import InputError, WireError, require, require_integer, require_positive
+from ofediq.errors import WireError, require, require_integer, require_positive
 from ofediq.methods.broadcast import SERVER, Broadcast
 from ofediq.methods.client import ClientRule, Down, Window
 from ofediq.methods.composition import Method
@@ -23,7 +23,7 @@ from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
 from ofediq.methods.registry import Terms, named
-from ofediq.methods.server import ServerRule, Totals, unless_empty
+from ofediq.methods.server import FromTotals, Totals
 from ofediq.randomness import Key, Purpose, stream_key, words
 
 
@@ -92,40 +92,23 @@ class Projected(Directions, ClientRule):
 
 @piece
 @dataclass(frozen=True)
-class AlongDirections(Directions, ServerRule):
+class AlongDirections(Directions, FromTotals):
     """w <- w - eta / K (D / P) sum over p of s_p z_p / D, with s_p the sum of the clients' numbers."""
 
     step_size: float = 0.01
+    name = "along_directions"
+    alone = "`rule` must be the method's own, which knows the directions"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_positive("step_size", self.step_size)
 
-    @property
-    def name(self) -> str:
-        """Short name."""
-        return "along_directions"
-
-    def apply(self, params: Array, total: Array, clients: int, state: Any) -> tuple[Array, Any]:
-        """With the directions of step 0: a round closes with its own."""
-        return self._moved(params, total, clients, 0, 0), state
-
-    def close(self, params: Array, totals: Totals, period: int, state: Any) -> tuple[Array, Any]:
-        """One step along what arrived; an empty round leaves everything alone."""
-        moved = self._moved(params, totals.vectors["update"], totals.clients, totals.seed, totals.step)
-        after: tuple[Array, Any] = unless_empty(totals, (moved, state), (params, state))
-        return after
-
-    def around(self, rule: ServerRule) -> ServerRule:
-        """Only this one knows the directions."""
-        raise InputError(f"`rule` must be the method's own, which knows the directions, got {rule.name}")
-
-    def _moved(self, params: Array, total: Array, clients: Array, seed: Array, step: Array) -> Array:
-        scaled = total * self.weights(len(params), seed, step)
-        return (
-            params
-            - np.float32(self.step_size) / clients * self.back(scaled[None], len(params), seed, step)[0]
-        )
+    def moved(self, params: Array, totals: Totals, state: Any) -> tuple[Array, Any]:
+        """One step along what arrived."""
+        here = len(params), totals.seed, totals.step
+        scaled = totals.vectors["update"] * self.weights(*here)
+        move = np.float32(self.step_size) / totals.clients * self.back(scaled[None], *here)[0]
+        return params - move, state
 
 
 @piece

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ofediq.arrays import Array, namespace
-from ofediq.errors import InputError, require_integer, require_positive
+from ofediq.errors import require_integer, require_positive
 from ofediq.methods.client import ClientRule, Down, Outcome, Sample, Window
 from ofediq.methods.composition import Method
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
 from ofediq.methods.registry import named
-from ofediq.methods.server import Descend, ServerRule
+from ofediq.methods.server import Descend
 
 
 @piece
@@ -78,16 +78,8 @@ class VarianceReduced(ClientRule):
 class MeanOfAll(Descend):
     """w <- w - gamma / K sum of u: the mean of all y, where y = w for those who had no sample."""
 
-    @property
-    def descent(self) -> None:
-        """No theorem of the paper's covers it."""
-        return
-
-    def around(self, rule: ServerRule) -> ServerRule:
-        """The clients' corrections rely on this one."""
-        raise InputError(
-            f"`rule` must be VRL-SGD's own, which the clients' memories rely on, got {rule.name}"
-        )
+    alone = "`rule` must be VRL-SGD's own, which the clients' memories rely on"
+    descent = None  # no theorem of the paper's covers it
 
 
 @named(

@@ -8,11 +8,10 @@ from typing import Any, Literal
 import numpy as np
 
 from ofediq.arrays import Array, namespace
-from ofediq.errors import InputError
 from ofediq.methods.client import Down, Sample, Window
 from ofediq.methods.mixture import LARGEST
 from ofediq.methods.pieces import piece
-from ofediq.methods.server import Descend, ServerRule
+from ofediq.methods.server import Descend
 from ofediq.methods.zoo.fedpoe import Mixed
 
 
@@ -70,13 +69,11 @@ class MeanWalk(Descend):
     """The server where clients walk: it goes as far as they did on average, w' = w - total / K."""
 
     step_size: float = 1.0
-
-    def around(self, rule: ServerRule) -> ServerRule:
-        """A rule that takes walks for gradients would follow their signs, or their lengths, once more."""
-        raise InputError(
-            "`server` must be left out where OFedDuplex's clients walk by themselves, "
-            f"or `ofedduplex(walks=False)` be said, got {rule.name}"
-        )
+    # A rule that takes walks for gradients would follow their signs, or their lengths, once more.
+    alone = (
+        "`server` must be left out where OFedDuplex's clients walk by themselves, "
+        "or `ofedduplex(walks=False)` be said"
+    )
 
 
 def walk(inner: Any, step_size: float) -> Walk:
