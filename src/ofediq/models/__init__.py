@@ -1,15 +1,13 @@
 """Models on flat parameter vectors: stacks of layers, random features, prototypes, and adapters for frameworks."""
 
 from ofediq.models.adapters import LossModel, TorchModel, from_equinox, from_flax, from_loss, from_torch
-from ofediq.models.affine import linear, softmax
 from ofediq.models.anchor import Anchored, anchored
 from ofediq.models.base import LayeredModel, Model, Task
 from ofediq.models.catalog import build, build_anchored
-from ofediq.models.convolutional import cnn
 from ofediq.models.delay import Late, late
 from ofediq.models.fourier import RandomFeatures, random_features
 from ofediq.models.layers import Conv, Dense, Identity, Pool, Relu, Tanh
-from ofediq.models.mlp import mlp_classifier, mlp_regressor
+from ofediq.models.paper import cnn, linear, mlp_classifier, mlp_regressor, softmax
 from ofediq.models.prototypes import Prototypes, lvq
 from ofediq.models.shared import PerFeature, per_feature
 from ofediq.models.stack import Network, network

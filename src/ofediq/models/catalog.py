@@ -8,13 +8,11 @@ from typing import Any
 
 from ofediq.calls import parse_call
 from ofediq.errors import InputError, require
-from ofediq.models.affine import linear, softmax
 from ofediq.models.anchor import Anchored, anchored
 from ofediq.models.base import Model, Task
-from ofediq.models.convolutional import cnn
 from ofediq.models.fourier import random_features
 from ofediq.models.layers import is_stack, parse
-from ofediq.models.mlp import mlp_classifier, mlp_regressor
+from ofediq.models.paper import cnn, linear, mlp_classifier, mlp_regressor, softmax
 from ofediq.models.prototypes import lvq
 from ofediq.models.shared import per_feature
 from ofediq.models.stack import Network, network

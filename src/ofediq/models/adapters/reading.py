@@ -43,38 +43,11 @@ _LAYERS = (
 )
 _MOVES = ("reshape", "squeeze", "expand_dims", "transpose", "broadcast_in_dim")
 _SAME = ("copy", "copy_p", "convert_element_type", "slice", "dynamic_slice", "stop_gradient")
-_ARITHMETIC = (
-    "add",
-    "add_any",
-    "sub",
-    "mul",
-    "div",
-    "neg",
-    "pow",
-    "integer_pow",
-    "square",
-    "sqrt",
-    "rsqrt",
-    "cbrt",
-)
-_CURVES = (
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log1p",
-    "tanh",
-    "logistic",
-    "erf",
-    "erfc",
-    "sin",
-    "cos",
-    "tan",
-    "atan2",
-)
-_CHOICES = ("max", "min", "abs", "sign", "clamp", "select_n", "gt", "lt", "ge", "le", "eq", "ne", "is_finite")
-_LOGIC = ("and", "or", "not", "xor", "convert_element_type", "copy", "copy_p", "stop_gradient")
-_EACH = frozenset((*_ARITHMETIC, *_CURVES, *_CHOICES, *_LOGIC))
+_ARITHMETIC = "add add_any sub mul div neg pow integer_pow square sqrt rsqrt cbrt"
+_CURVES = "exp exp2 expm1 log log1p tanh logistic erf erfc sin cos tan atan2"
+_CHOICES = "max min abs sign clamp select_n gt lt ge le eq ne is_finite"
+_LOGIC = "and or not xor convert_element_type copy copy_p stop_gradient"
+_EACH = frozenset(f"{_ARITHMETIC} {_CURVES} {_CHOICES} {_LOGIC}".split())
 """Operations on each number by itself."""
 
 

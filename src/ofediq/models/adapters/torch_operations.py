@@ -275,66 +275,36 @@ def same(x: Array, *_: Any, **__: Any) -> Array:
     return x
 
 
-_NAMED = {name: named(name) for name in ("relu", "relu6", "tanh", "sigmoid", "silu", "selu", "hard_tanh")}
-
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **_NAMED,
-    "relu_": _NAMED["relu"],
+    **{
+        name: named(name)
+        for name in ("relu", "relu6", "tanh", "sigmoid", "silu", "selu", "hard_tanh", "mish")
+    },
+    "relu_": named("relu"),
     "hardswish": named("hard_swish"),
     "hardsigmoid": named("hard_sigmoid"),
     "logsigmoid": named("log_sigmoid"),
-    "mish": named("mish"),
     "softsign": named("soft_sign"),
-    "hardtanh": hardtanh,
-    "leaky_relu": leaky_relu,
-    "elu": elu,
-    "gelu": gelu,
-    "softplus": softplus,
-    "softmax": softmax,
-    "log_softmax": log_softmax,
-    "linear": linear,
-    "conv1d": convolution,
-    "conv2d": convolution,
-    "conv3d": convolution,
-    "max_pool1d": max_pool,
-    "max_pool2d": max_pool,
-    "avg_pool1d": avg_pool,
-    "avg_pool2d": avg_pool,
-    "adaptive_avg_pool1d": adaptive_avg_pool,
-    "adaptive_avg_pool2d": adaptive_avg_pool,
-    "layer_norm": layer_norm,
-    "group_norm": group_norm,
-    "batch_norm": batch_norm,
-    "dropout": dropout,
-    "dropout1d": dropout,
-    "dropout2d": dropout,
-    "flatten": flatten,
-    "unflatten": unflatten,
+    **{
+        one.__name__: one for one in (hardtanh, leaky_relu, elu, gelu, softplus, softmax, log_softmax, linear)
+    },
+    **{one.__name__: one for one in (layer_norm, group_norm, batch_norm, flatten, unflatten, mean, size)},
+    **{one.__name__: one for one in (reshape, squeeze, unsqueeze, permute, transpose)},
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), convolution),
+    **dict.fromkeys(("max_pool1d", "max_pool2d"), max_pool),
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d"), avg_pool),
+    **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool2d"), adaptive_avg_pool),
+    **dict.fromkeys(("dropout", "dropout1d", "dropout2d"), dropout),
+    **dict.fromkeys(("cat", "concat"), concatenated),
+    **dict.fromkeys(("contiguous", "float", "clone"), same),
     "view": reshape,
-    "reshape": reshape,
-    "squeeze": squeeze,
-    "unsqueeze": unsqueeze,
-    "permute": permute,
-    "transpose": transpose,
     "swapaxes": transpose,
-    "cat": concatenated,
-    "concat": concatenated,
-    "mean": mean,
     "sum": total,
-    "size": size,
-    "contiguous": same,
-    "float": same,
-    "clone": same,
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
     "div": operator.truediv,
-    "truediv": operator.truediv,
-    "floordiv": operator.floordiv,
-    "neg": operator.neg,
-    "matmul": operator.matmul,
-    "pow": operator.pow,
-    "getitem": operator.getitem,
     "getattr": getattr,
+    **{
+        name: getattr(operator, name)
+        for name in ("add", "sub", "mul", "truediv", "floordiv", "neg", "matmul", "pow", "getitem")
+    },
 }
 """By the name that torch has for a function or a method."""

@@ -20,38 +20,23 @@ from ofediq.models.stages import Shape
 Outputs = Callable[[list[Array], Array], Array]
 """From the parameters that learn, in the module's order, and one sample to its outputs."""
 
+_WINDOW = ("kernel_size", "stride", "padding")
+_PLAIN = "ReLU ReLU6 Tanh Sigmoid SiLU SELU Mish Hardswish Hardsigmoid LogSigmoid Softsign"  # of each number
+_NOTHING = "Identity Dropout Dropout1d Dropout2d"  # where nothing is trained
 _MODULES: dict[str, tuple[str, tuple[str, ...]]] = {
+    **{name: (name.lower(), ()) for name in _PLAIN.split()},
+    **dict.fromkeys(_NOTHING.split(), ("contiguous", ())),
     "Linear": ("linear", ("weight", "bias")),
-    "MaxPool1d": (
-        "max_pool1d",
-        ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices"),
-    ),
-    "MaxPool2d": (
-        "max_pool2d",
-        ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "return_indices"),
-    ),
-    "AvgPool1d": ("avg_pool1d", ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")),
-    "AvgPool2d": (
-        "avg_pool2d",
-        ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"),
-    ),
+    "MaxPool1d": ("max_pool1d", (*_WINDOW, "dilation", "ceil_mode", "return_indices")),
+    "MaxPool2d": ("max_pool2d", (*_WINDOW, "dilation", "ceil_mode", "return_indices")),
+    "AvgPool1d": ("avg_pool1d", (*_WINDOW, "ceil_mode", "count_include_pad")),
+    "AvgPool2d": ("avg_pool2d", (*_WINDOW, "ceil_mode", "count_include_pad", "divisor_override")),
     "AdaptiveAvgPool1d": ("adaptive_avg_pool1d", ("output_size",)),
     "AdaptiveAvgPool2d": ("adaptive_avg_pool2d", ("output_size",)),
     "LayerNorm": ("layer_norm", ("normalized_shape", "weight", "bias", "eps")),
     "GroupNorm": ("group_norm", ("num_groups", "weight", "bias", "eps")),
     "Flatten": ("flatten", ("start_dim", "end_dim")),
     "Unflatten": ("unflatten", ("dim", "unflattened_size")),
-    "ReLU": ("relu", ()),
-    "ReLU6": ("relu6", ()),
-    "Tanh": ("tanh", ()),
-    "Sigmoid": ("sigmoid", ()),
-    "SiLU": ("silu", ()),
-    "SELU": ("selu", ()),
-    "Mish": ("mish", ()),
-    "Hardswish": ("hardswish", ()),
-    "Hardsigmoid": ("hardsigmoid", ()),
-    "LogSigmoid": ("logsigmoid", ()),
-    "Softsign": ("softsign", ()),
     "Hardtanh": ("hardtanh", ("min_val", "max_val")),
     "LeakyReLU": ("leaky_relu", ("negative_slope",)),
     "ELU": ("elu", ("alpha",)),
@@ -59,10 +44,6 @@ _MODULES: dict[str, tuple[str, tuple[str, ...]]] = {
     "Softplus": ("softplus", ("beta", "threshold")),
     "Softmax": ("softmax", ("dim",)),
     "LogSoftmax": ("log_softmax", ("dim",)),
-    "Identity": ("contiguous", ()),
-    "Dropout": ("contiguous", ()),
-    "Dropout1d": ("contiguous", ()),
-    "Dropout2d": ("contiguous", ()),
 }
 """The function that a module is, and which of its attributes that function takes."""
 
