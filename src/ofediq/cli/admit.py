@@ -8,11 +8,13 @@ from typing import Annotated
 
 import typer
 
+from ofediq.cli.answers import JsonOption
+
 
 def admit(
     name: Annotated[str, typer.Argument(help="The client's name.")],
     config: Annotated[Path, typer.Option(help="The federation's TOML file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Let a client out of quarantine.
 

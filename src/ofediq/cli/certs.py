@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ofediq.cli.answers import JsonOption
 from ofediq.errors import InputError, extra, require
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ certs = typer.Typer(
 FolderOption = Annotated[Path, typer.Option(help="Folder of the authority and all it signs.")]
 DaysOption = Annotated[int | None, typer.Option(help="How long it is valid.", show_default="365")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace what is there, with a new key.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 _FOLDER = Path("certs")
 
 

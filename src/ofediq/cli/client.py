@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ofediq.cli.answers import JsonOption
 from ofediq.cli.serve import LogFormat, LogOption, stopping
 from ofediq.errors import DataError, InputError
 
@@ -27,7 +28,7 @@ _LOOK_SECONDS = 1.0
 def client(
     config: Annotated[Path, typer.Option(help="The client's TOML file.")],
     log_format: LogOption = LogFormat.text,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what the client did as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Run one client of a live federation.
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+from ofediq.cli.answers import JsonOption, answer
 
 if TYPE_CHECKING:
     from ofediq.streams import Status
 
 
-def data(as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False) -> None:
+def data(as_json: JsonOption = False) -> None:
     """List the datasets: where each was found, its size and licence.
 
     Files are looked for in $OFEDIQ_DATA, then in the cache; `ofediq run`
@@ -24,10 +23,7 @@ def data(as_json: Annotated[bool, typer.Option("--json", help="Print the list as
     from ofediq.streams import status
 
     rows = status()
-    if as_json:
-        typer.echo(json.dumps({"datasets": [_plain(row) for row in rows]}, indent=2))
-    else:
-        _show(rows)
+    answer({"datasets": [_plain(row) for row in rows]}, as_json, lambda _: _show(rows))
 
 
 def _plain(row: Status) -> dict[str, Any]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
 import sys
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, requires, version
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from ofediq import __version__
+from ofediq.cli.answers import JsonOption, answer
 from ofediq.errors import MissingExtraError
 
 _PACKAGES = ("numpy", "constriction", "typer", "rich", "jax", "jaxlib", "optax", "scikit-learn", "matplotlib")
@@ -21,7 +19,7 @@ _TOOLS = ("dev", "docs")  # extras of those who work on ofediq
 _REQUIREMENT = re.compile(r"""(?P<name>[\w.-]+)(\[(?P<extras>[^]]*)])?.*extra == ['"](?P<extra>\w+)['"]""")
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False) -> None:
+def doctor(as_json: JsonOption = False) -> None:
     """Show versions, extras, compiled kernels and data folders: what a bug report needs.
 
     The first time it may take some seconds: it compiles the kernels if
@@ -31,11 +29,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print it as JSO
       ofediq doctor
       ofediq doctor --json | jq .extras
     """
-    found = examine()
-    if as_json:
-        typer.echo(json.dumps(found, indent=2))
-    else:
-        _show(found)
+    answer(examine(), as_json, _show)
 
 
 def examine() -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ofediq.cli.answers import JsonOption, answer
 from ofediq.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def export(
         Path | None,
         typer.Option(help="The file to write: .onnx or .npz.", show_default="model.onnx, or ofediq_config.h"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Write a model for other runtimes, or the header of a client in C.
 
@@ -45,10 +46,7 @@ def export(
     if (model is None) == (device is None):
         raise InputError("`model` or `device` must be given, and not both")
     facts = _model(model, out) if model is not None else _header(Path(str(device)), out)
-    if as_json:
-        typer.echo(json.dumps(facts, indent=2))
-    else:
-        typer.echo(f"{facts['file']}: {facts['method']} with {facts['dim']:,} parameters")
+    answer(facts, as_json, lambda _: typer.echo("{file}: {method} with {dim:,} parameters".format(**facts)))
 
 
 def _header(device: Path, out: Path | None) -> dict[str, Any]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ofediq.cli.options import Given, Variant, options
-from ofediq.errors import InputError, extra
+from ofediq.cli.answers import JobsOption, JsonOption, answer_so_far, require_simulator
+from ofediq.cli.options import Given, Variant, numbers, options
 from ofediq.experiment.config import Config
 
 
@@ -37,11 +36,8 @@ def frontier(
         Path | None, typer.Option(help="Folder for the files.", show_default="runs/frontier-DATASET-PRESET")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Run again what is there.")] = False,
-    jobs: Annotated[
-        int | None,
-        typer.Option(help="Processes for methods and seeds.", show_default="one per core, if worth it"),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the points as JSON.")] = False,
+    jobs: JobsOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Draw final accuracy or error against real uplink bits, with FedOGD as the ceiling.
 
@@ -53,29 +49,15 @@ def frontier(
       ofediq frontier --dataset mnist --steps 900 --budgets 0.01,0.001
       ofediq frontier --dataset pm25 --methods ofediq,ofedgrid --json
     """
-    extra("jax", "sim")
-    extra("matplotlib", "report")
+    require_simulator()
     from ofediq.cli.progress import Reporter
     from ofediq.experiment import frontier as draw
 
     config = Config(**given, regret=False)
     folder = out or Path("runs") / f"frontier-{config.name}-{config.preset}"
     with Reporter() as reporter:
-        found = draw(config, _parse_budgets(budgets), folder, reporter, force=force, jobs=jobs)
-    if as_json:
-        typer.echo(json.dumps(found, indent=2))
-    else:
-        _show(found)
-    if found["interrupted"]:
-        typer.echo("Interrupted; the same command continues.", err=True)
-        raise typer.Exit(130)
-
-
-def _parse_budgets(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"`budgets` must be numbers with commas between them, got {text!r}") from None
+        found = draw(config, numbers("budgets", budgets), folder, reporter, force=force, jobs=jobs)
+    answer_so_far(found, as_json, _show)
 
 
 def _show(found: dict[str, Any]) -> None:

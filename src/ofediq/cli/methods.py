@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ofediq.cli.answers import JsonOption
+
 if TYPE_CHECKING:
     from ofediq.methods.registry import Entry
 
 
 def methods(
     name: Annotated[str | None, typer.Argument(help="Explain this one.", show_default="list all")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    as_json: JsonOption = False,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print as Markdown: the list, or the page about one.")
     ] = False,

@@ -9,13 +9,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
 
 import typer
 
 from ofediq.errors import InputError, require
 from ofediq.settings import Declared, Settings, checked, declared, form
 
+Number = TypeVar("Number", int, float)
 Given = dict[str, Any]
 """What the user named on the command line, by field."""
 
@@ -114,7 +115,7 @@ def parsed(one: Declared, value: Any) -> Any:
     if form(one.kind) == "table":
         return dict(_named(text, one.note.option or one.name) for text in value)
     if form(one.kind) == "integers":
-        return _numbers(one.name, value)
+        return numbers(one.name, value, int)
     return split(value) if form(one.kind) == "texts" else value
 
 
@@ -177,8 +178,14 @@ def _named(text: str, option: str) -> tuple[str, Any]:
     return name, value
 
 
-def _numbers(name: str, text: str) -> list[int]:
+def numbers(name: str, text: str, kind: Callable[[str], Number] = float) -> list[Number]:
+    """The numbers in `text`, with commas between them; errors name the option `name`.
+
+    >>> numbers("budgets", "0.1,0.01")
+    [0.1, 0.01]
+    """
     try:
-        return [int(part) for part in text.split(",")]
+        return [kind(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"`{name}` must be whole numbers with commas between them, got {text!r}") from None
+        whole = "whole " * (kind is int)
+        raise InputError(f"`{name}` must be {whole}numbers with commas between them, got {text!r}") from None

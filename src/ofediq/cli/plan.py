@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ofediq.cli.answers import JsonOption, answer
 from ofediq.cli.options import Given, Variant, options
 from ofediq.errors import DataError, InputError, extra, require, require_integer
 from ofediq.experiment.config import Config
@@ -86,7 +87,7 @@ def plan(
             help="With measured and no samples: the distribution of coordinates.", show_default="gaussian"
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Choose sampling rate, quantisation levels and blocks for a bit budget.
 
@@ -122,10 +123,7 @@ def plan(
     shares = None if capacities is None else _read_numbers(capacities)
     rates = _rates(dim, updates, assume)
     result = make_plan(dim=dim, method=method.value, capacities=shares, rates=rates, **given)
-    if as_json:
-        typer.echo(json.dumps(result.to_dict(), indent=2))
-    else:
-        _show(result)
+    answer(result.to_dict(), as_json, lambda _: _show(result))
 
 
 def _pilot(

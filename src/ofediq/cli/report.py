@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ofediq.cli.answers import JsonOption
 from ofediq.errors import DataError, OFedIQError
 from ofediq.report.words import skill_text
 
@@ -30,7 +31,7 @@ def report(
     picture: Annotated[
         Path | None, typer.Option(help="Write skill over time alone, an .svg file, and no page.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Write one HTML page: skill over time, drift, clients, bytes.
 

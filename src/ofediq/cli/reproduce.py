@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ofediq.cli.answers import JobsOption, JsonOption, answer_so_far, require_simulator
 from ofediq.cli.serve import alone
-from ofediq.errors import extra
 
 
 def reproduce(
@@ -31,11 +30,8 @@ def reproduce(
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for runs, figures and report.")] = Path("runs/reproduce"),
     force: Annotated[bool, typer.Option("--force", help="Run again what is finished.")] = False,
-    jobs: Annotated[
-        int | None,
-        typer.Option(help="Processes for methods and seeds.", show_default="one per core, if worth it"),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+    jobs: JobsOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Run the paper's experiments again and check its claims.
 
@@ -49,8 +45,7 @@ def reproduce(
       ofediq reproduce claims --json
       ofediq reproduce all --preset paper
     """
-    extra("jax", "sim")
-    extra("matplotlib", "report")
+    require_simulator()
     from ofediq.cli.progress import Reporter
     from ofediq.reproduction import Scale
     from ofediq.reproduction import reproduce as run
@@ -66,13 +61,7 @@ def reproduce(
             listener=reporter,
             jobs=jobs,
         )
-    if as_json:
-        typer.echo(json.dumps(_chosen(target, results), indent=2))
-    else:
-        _show(target, results)
-    if results["interrupted"]:
-        typer.echo("Interrupted; the same command continues.", err=True)
-        raise typer.Exit(130)
+    answer_so_far(_chosen(target, results), as_json, lambda _: _show(target, results))
 
 
 def _chosen(target: str, results: dict[str, Any]) -> dict[str, Any]:

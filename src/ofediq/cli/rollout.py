@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
+from ofediq.cli.answers import JsonOption
 from ofediq.errors import InputError
 
 _Config = Annotated[Path, typer.Option(help="The federation's TOML file.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def promote(config: _Config, as_json: _Json = False) -> None:
+def promote(config: _Config, as_json: JsonOption = False) -> None:
     """Give all clients the version that is tried on some, or that was withdrawn.
 
     The running server does so within a second; one that is not running, when
@@ -26,7 +26,7 @@ def promote(config: _Config, as_json: _Json = False) -> None:
     _ask("promote", config, "The server gives all clients the file's version.", as_json)
 
 
-def rollback(config: _Config, as_json: _Json = False) -> None:
+def rollback(config: _Config, as_json: JsonOption = False) -> None:
     """Go back to the version before this one, with its model.
 
     Clients that have a canary come back to the others. What federation.toml

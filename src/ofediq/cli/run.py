@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ofediq.cli.answers import JobsOption, JsonOption, answer, require_simulator
 from ofediq.cli.options import Given, options
-from ofediq.errors import InputError, extra, require_integer
+from ofediq.errors import InputError, require_integer
 from ofediq.experiment.config import Config
 from ofediq.tracking import TrackerChoice
 
@@ -50,11 +50,8 @@ def run(
     ] = None,
     process: Annotated[int | None, typer.Option(help="Which of them this one is, from 0.")] = None,
     of: Annotated[int | None, typer.Option(help="How many there are.")] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(help="Processes for methods and seeds.", show_default="one per core, if worth it"),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    jobs: JobsOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Compare online federated methods on a stream, all at the same number of bits.
 
@@ -74,7 +71,7 @@ def run(
         require_integer("checkpoint_every", checkpoint_every, 1)
     if resume and force:
         raise InputError("`resume` and `force` exclude each other: continue the run, or replace it")
-    _require_extras()
+    require_simulator()
     chosen = _configuration(given, config, out if resume else None)
     if resume and out is not None and (summary := _finished(chosen, out)) is not None:
         _show(summary, as_json)
@@ -84,7 +81,7 @@ def run(
         if not first:
             return
         summary = _execute(chosen, out, resume, force, checkpoint_every, jobs, follower)
-    _show(summary, as_json)
+    answer(summary, as_json, _show)
     if summary["interrupted"]:
         typer.echo(f"Interrupted; continue with: ofediq run --resume --out {summary['folder']}", err=True)
         raise typer.Exit(130)
@@ -117,13 +114,6 @@ def _together(
         if seat is not None and seat.process > 0:
             together.help_out(config)
         yield seat is None or seat.process == 0
-
-
-def _require_extras() -> None:
-    """Say what is missing before the work starts, not after it."""
-    extra("jax", "sim")
-    extra("pyarrow", "sim")
-    extra("matplotlib", "report")
 
 
 def _configuration(given: dict[str, Any], file: Path | None, resumed: Path | None) -> Config:
@@ -189,10 +179,7 @@ def _execute(
     return summary
 
 
-def _show(summary: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(summary, indent=2))
-        return
+def _show(summary: dict[str, Any]) -> None:
     if not summary["methods"]:
         return
     from ofediq.cli import render

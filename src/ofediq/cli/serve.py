@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ofediq.cli.answers import JsonOption, answer
 from ofediq.cli.options import Given, Variant, options
 from ofediq.cli.render import facts, show
 from ofediq.report.words import skill_text
@@ -50,7 +50,7 @@ def serve(
         bool, typer.Option("--new", help="Lead though another server or the clients have come further.")
     ] = False,
     log_format: LogOption = LogFormat.text,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the final record as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Run the server of a live federation.
 
@@ -77,7 +77,7 @@ def serve(
         chosen = replace(chosen, start_from=str(start_from))
     with alone("folder", chosen.folder):
         summary = asyncio.run(_serve(chosen, config, new))
-    _print(summary, as_json)
+    answer(summary, as_json, lambda found: show(facts(summary_lines(found))))
     if summary["unsaved"]:
         raise typer.Exit(1)
 
@@ -165,13 +165,6 @@ def summary_of(monitor: Monitor) -> dict[str, Any]:
         key: snapshot[key]
         for key in ("federation", "state", "step", "task", "parameters", "totals", "problems")
     }
-
-
-def _print(summary: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(summary, indent=2))
-    else:
-        show(facts(summary_lines(summary)))
 
 
 def summary_lines(summary: dict[str, Any]) -> dict[str, str]:

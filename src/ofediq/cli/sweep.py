@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ofediq.cli.answers import JobsOption, JsonOption, answer_so_far, require_simulator
 from ofediq.cli.options import Given, option_values, options
 from ofediq.errors import extra
 from ofediq.experiment.config import Config
@@ -22,14 +22,11 @@ def sweep(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the files.", show_default="runs/sweep-DATASET-PRESET")
     ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(help="Processes for all runs.", show_default="one per core, if worth it"),
-    ] = None,
+    jobs: JobsOption = None,
     dask: Annotated[
         str | None, typer.Option(help="Run on the workers of the Dask scheduler at this address.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Run every combination of some choices: one table, one picture.
 
@@ -41,8 +38,7 @@ def sweep(
       ofediq sweep --dataset room --methods ofediq --over hidden=16;64,64 --json
       ofediq sweep --over budget=.1,.01 --seeds 20 --dask tcp://10.0.0.1:8786
     """
-    extra("jax", "sim")
-    extra("matplotlib", "report")
+    require_simulator()
     if dask is not None:
         extra("distributed", "dask")
     from ofediq.cli.progress import Reporter
@@ -53,13 +49,7 @@ def sweep(
     values = dict(option_values(Config, text, "over") for text in over)
     with Reporter() as reporter:
         found = run(config, values, folder, reporter, jobs=jobs, dask=dask)
-    if as_json:
-        typer.echo(json.dumps(found, indent=2))
-    else:
-        _show(found)
-    if found["interrupted"]:
-        typer.echo("Interrupted; the same command continues.", err=True)
-        raise typer.Exit(130)
+    answer_so_far(found, as_json, _show)
 
 
 def _show(found: dict[str, Any]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from msgspec import Meta
 
+from ofediq.cli.answers import JsonOption, answer
 from ofediq.cli.options import Given, Variant, options
 from ofediq.cli.progress import Reporter
 from ofediq.cli.render import facts, show
@@ -97,7 +97,7 @@ def up(
         typer.Option(help="Keep streams, state and logs in this folder.", show_default="a temporary one"),
     ] = None,
     log_format: LogOption = LogFormat.text,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the final record as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Try a live federation: broker, server and clients on this machine.
 
@@ -112,7 +112,8 @@ def up(
       ofediq up --clients 5 --rounds 50 --method fedogd --json
       ofediq up --interval 0.5 --rounds 600 --stay
     """
-    _require_extras()
+    extra("jax", "sim")
+    extra("amqtt", "server")
     from ofediq.federation.network.logs import set_up
 
     set_up(log_format.value, "warning")
@@ -125,23 +126,14 @@ def up(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) if out is None else out
         stack.enter_context(alone("out", folder))
         summary = asyncio.run(_up(choices, broker, shown, folder, pacing["interval"], stay, _browses(browse)))
-    _show(summary, as_json)
+    answer(summary, as_json, _show)
     if summary["state"] != "finished":
         hint = "" if out is None else f"; the same command with --out {out} continues"
         typer.echo(f"Stopped before its last round{hint}.", err=True)
         raise typer.Exit(130)
 
 
-def _require_extras() -> None:
-    """Say what is missing before the work starts, not after it."""
-    for module, brought_by in (("jax", "sim"), ("amqtt", "server")):
-        extra(module, brought_by)
-
-
-def _show(summary: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(summary, indent=2))
-        return
+def _show(summary: dict[str, Any]) -> None:
     sent, received = summary["bytes_sent"] / 1e3, summary["bytes_received"] / 1e3
     lines = summary_lines(summary)
     if sent:  # clients that were stopped have not said

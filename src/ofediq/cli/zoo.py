@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ofediq.cli.options import Given, Variant, options, split
-from ofediq.errors import InputError, extra
+from ofediq.cli.answers import JobsOption, JsonOption, answer_so_far, require_simulator
+from ofediq.cli.options import Given, Variant, numbers, options, split
 from ofediq.experiment.config import Config
 
 
@@ -53,10 +52,8 @@ def zoo(
         Path | None, typer.Option(help="Folder for the files.", show_default="runs/zoo-DATASET")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Run again what is there.")] = False,
-    jobs: Annotated[
-        int | None, typer.Option(help="Processes for methods.", show_default="one per core, if worth it")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON.")] = False,
+    jobs: JobsOption = None,
+    as_json: JsonOption = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the tables as Markdown.")] = False,
 ) -> None:
     """One table over every named method, tuned with the same effort, at equal real bits.
@@ -71,8 +68,7 @@ def zoo(
       ofediq zoo --dataset pm25 --model mlp --budget 0.02
       ofediq zoo --methods "fedogd,ofediq,fedpoe(ofedgrid)" --partitions random --json
     """
-    extra("jax", "sim")
-    extra("matplotlib", "report")
+    require_simulator()
     from ofediq.cli.progress import Reporter
     from ofediq.cli.serve import alone
     from ofediq.experiment.cage import Effort
@@ -85,27 +81,16 @@ def zoo(
     config = Config(**{"methods": every_method(), **given}, preset="paper", regret=False)
     kinds = ("column" if own else "random,label") if partitions is None else partitions
     folder = out or Path("runs") / f"zoo-{config.name}"
-    effort = Effort(_numbers(step_sizes), prefix, further)
+    effort = Effort(tuple(numbers("step_sizes", step_sizes)), prefix, further)
     with alone("out", folder), Reporter() as reporter:
         found = run(config, split(kinds), folder, reporter, effort=effort, force=force, jobs=jobs)
-    if as_json:
-        typer.echo(json.dumps(found, indent=2))
-    elif markdown:
-        from ofediq.report.zoo_table import zoo_markdown
-
-        typer.echo("\n\n".join(map(zoo_markdown, found["parts"].values())))
-    else:
-        _show(found)
-    if found["interrupted"]:
-        typer.echo("Interrupted; the same command continues.", err=True)
-        raise typer.Exit(130)
+    answer_so_far(found, as_json, _show_markdown if markdown else _show)
 
 
-def _numbers(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in split(text))
-    except ValueError:
-        raise InputError(f"`step_sizes` must be numbers with commas between them, got {text!r}") from None
+def _show_markdown(found: dict[str, Any]) -> None:
+    from ofediq.report.zoo_table import zoo_markdown
+
+    typer.echo("\n\n".join(map(zoo_markdown, found["parts"].values())))
 
 
 def _show(found: dict[str, Any]) -> None:
