@@ -147,22 +147,12 @@ class FederatedRegressor(_Federated, base.Regressor):
 class FederatedClassifier(_Federated, base.Classifier):
     """Softmax regression that a swarm of clients learns together, in few bits; for labels of any type.
 
+    The other parameters are those of `FederatedRegressor`.
+
     Parameters
     ----------
-    method
-        A method of `ofediq methods`, such as ofediq, ofedgrid or fedogd.
-    clients
-        K.
-    client
-        The feature that names the client of a sample; by default samples go to one client after the other.
-    budget
-        Share of FedOGD's uplink bits.
-    features
-        How many features there may be, texts counted once per value.
     classes
         How many labels there may be.
-    seed
-        Of all draws.
 
     """
 

@@ -182,9 +182,9 @@ class Stored:
         Traceback (most recent call last):
         ofediq.errors.CheckpointError: notebook n.npz belongs to another run: its rule.rate is 1, not missing
         """
-        found = _difference(self.identity, json.loads(json.dumps(identity)))
-        if found:
-            raise CheckpointError(f"{self.source} belongs to another run: its {found}")
+        for path, found, wanted in differing(self.identity, json.loads(json.dumps(identity))):
+            difference = f"its {path} is {short_text(found)}, not {short_text(wanted)}"
+            raise CheckpointError(f"{self.source} belongs to another run: {difference}")
 
     def array(self, name: str) -> npt.NDArray[Any]:
         """The array `name`, or `CheckpointError`."""
@@ -273,19 +273,21 @@ def _rebuild(like: Any, path: str, arrays: Arrays) -> Any:
     return type(like)(**built)
 
 
-def _difference(found: Any, wanted: Any, path: str = "") -> str:
-    """The first difference of two JSON values, as "path is this, not that"; empty if there is none."""
-    if isinstance(found, dict) and isinstance(wanted, dict):
-        for key in dict.fromkeys([*wanted, *found]):
-            below = f"{path}.{key}" if path else key
-            text = _difference(found.get(key, ...), wanted.get(key, ...), below)
-            if text:
-                return text
-        return ""
-    return "" if found == wanted else f"{path} is {_short(found)}, not {_short(wanted)}"
+def differing(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Where two JSON values differ, and both values there; `...` where one of them has none.
+
+    >>> list(differing({"seed": 0, "rule": {"rate": 1}}, {"seed": 0, "rule": {}}))
+    [('rule.rate', 1, Ellipsis)]
+    """
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        for key in dict.fromkeys([*other, *one]):
+            yield from differing(one.get(key, ...), other.get(key, ...), f"{path}.{key}" if path else key)
+    elif one != other:
+        yield path, one, other
 
 
-def _short(value: Any) -> str:
+def short_text(value: Any) -> str:
+    """A value in a sentence about a difference."""
     text = "missing" if value is ... else str(value)
     return text if len(text) <= 80 else f"{text[:50]} ... {text[-25:]}"
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ofediq.cli.answers import JsonOption
+from ofediq.report.words import markdown_table
 
 if TYPE_CHECKING:
     from ofediq.methods.registry import Entry
@@ -60,12 +61,12 @@ def table() -> str:
     """The methods of this package as a Markdown table: what `docs/methods.md` holds."""
     from ofediq.methods.registry import entries
 
-    rows = ["| name | what it does | a client remembers | from |", "|---|---|---|---|"]
-    for one in entries().values():
-        if one.build.__module__.startswith("ofediq."):
-            cells = (f"`{one.name}`", one.summary, one.memory or "nothing", one.source)
-            rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-    return "\n".join(rows)
+    rows = [
+        (f"`{one.name}`", one.summary, one.memory or "nothing", one.source)
+        for one in entries().values()
+        if one.build.__module__.startswith("ofediq.")
+    ]
+    return markdown_table(("name", "what it does", "a client remembers", "from"), rows)
 
 
 def page(found: Entry) -> str:

@@ -24,6 +24,7 @@ from ofediq.settings import (
     one_of,
     setting,
 )
+from ofediq.storage import differing
 
 DEFAULT_CLIENTS, DEFAULT_STEPS, DEFAULT_BUDGET = 1000, 300, 0.01
 _PAPER_METHODS = ("fedogd", "ofedavg", "fedomd", "ofediq")
@@ -233,10 +234,8 @@ class Config(Settings):
         >>> Config(budget=0.1).difference(Config())
         'budget is 0.1, not 0.01'
         """
-        mine, theirs = self.to_dict(), other.to_dict()
-        return next(
-            (f"{name} is {mine[name]}, not {theirs[name]}" for name in mine if mine[name] != theirs[name]), ""
-        )
+        found = differing(self.to_dict(), other.to_dict())
+        return next((f"{name} is {mine}, not {theirs}" for name, mine, theirs in found), "")
 
     def _decide(self) -> None:
         """Fill in what depends on other choices."""

@@ -48,23 +48,8 @@ class Listener(Protocol):
         """An interruption was asked for; the block at hand is finished first."""
 
 
-class Silent:
+class Silent(Listener):
     """Somebody who does not listen."""
-
-    def note(self, sentence: str) -> None:
-        """Nothing."""
-
-    def started(self, task: str, total: int) -> None:
-        """Nothing."""
-
-    def advanced(self, done: int) -> None:
-        """Nothing."""
-
-    def finished(self, outcome: str) -> None:
-        """Nothing."""
-
-    def stopping(self) -> None:
-        """Nothing."""
 
 
 @dataclass(frozen=True, eq=False)

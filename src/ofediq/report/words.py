@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 
 NAIVE_NAMES = {
     "majority": "majority class",
@@ -13,6 +14,18 @@ NAIVE_NAMES = {
     "last": "last value",
     "season": "a season ago",
 }
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    r"""A table in Markdown.
+
+    >>> print(markdown_table(("method", "value"), [("a|b", "1")]))
+    | method | value |
+    |---|---|
+    | a\|b | 1 |
+    """
+    head, *rest = (" | ".join(cell.replace("|", r"\|") for cell in row) for row in (columns, *rows))
+    return "\n".join([f"| {head} |", "|" + "---|" * len(columns), *(f"| {line} |" for line in rest)])
 
 
 def value_text(value: float, metric: str) -> str:

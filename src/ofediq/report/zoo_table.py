@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ofediq.report.words import bits_text, value_text
+from ofediq.report.words import bits_text, markdown_table, value_text
 
 COLUMNS = ("method", "value", "loss", "step size", "real bits", "down", "memory", "ms/step")
 
@@ -36,10 +36,8 @@ def zoo_markdown(part: Mapping[str, Any]) -> str:
     | last value | 0.25 |  |  |  |  |  |  |
     """
     titles = [part["metric"] if one == "value" else one.replace("memory", "memory, bytes") for one in COLUMNS]
-    lines = [f"| {' | '.join(cells)} |" for cells in (titles, *zoo_rows(part))]
-    lines.insert(1, "|---" * len(COLUMNS) + "|")
     said = remarks(part)
-    return "\n".join([*lines, *(["", *said] if said else [])])
+    return "\n".join([markdown_table(titles, zoo_rows(part)), *(["", *said] if said else [])])
 
 
 def remarks(part: Mapping[str, Any]) -> list[str]:

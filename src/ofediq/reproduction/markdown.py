@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from ofediq.report.words import markdown_table
 from ofediq.reproduction.page import VALUE_COLUMNS, panel_rows, panel_title
 
 _HOLDS = {True: "holds", False: "does not hold", None: "not known"}
@@ -13,9 +14,9 @@ _HOLDS = {True: "holds", False: "does not hold", None: "not known"}
 def render_tables(results: Mapping[str, Any]) -> str:
     """A table of claims, and one per panel."""
     claims = [(one["statement"], _HOLDS[one["holds"]], _why(one["sentence"])) for one in results["claims"]]
-    parts = ["### Claims", _table(("claim", "here", "why"), claims)]
+    parts = ["### Claims", markdown_table(("claim", "here", "why"), claims)]
     for name, panel in results["panels"].items():
-        parts += [f"### {panel_title(name, panel)}", _table(VALUE_COLUMNS, panel_rows(panel))]
+        parts += [f"### {panel_title(name, panel)}", markdown_table(VALUE_COLUMNS, panel_rows(panel))]
         if panel["same_order"] is not None:
             parts.append(
                 f"The methods rank {'as' if panel['same_order'] else 'differently from'} the authors'."
@@ -31,17 +32,3 @@ def _why(sentence: str) -> str:
     """
     verdict, found, rest = sentence.partition(" here: ")
     return rest if found else verdict
-
-
-def _table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A Markdown table.
-
-    >>> print(_table(("a", "b"), [("1", "2")]))
-    | a | b |
-    |---|---|
-    | 1 | 2 |
-    """
-    names = list(columns)
-    lines = [names, *rows]
-    text = [f"| {' | '.join(line)} |" for line in lines]
-    return "\n".join([text[0], "|" + "---|" * len(names), *text[1:]])

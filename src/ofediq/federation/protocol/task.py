@@ -19,6 +19,7 @@ from ofediq.methods import Broadcast, ClientRule, Compressor, Method, Participat
 from ofediq.methods.pieces import describe, restore
 from ofediq.methods.windows import Growing
 from ofediq.models import Model, build, build_anchored
+from ofediq.storage import differing, short_text
 from ofediq.streams.features import Pipeline
 
 
@@ -242,22 +243,14 @@ class Task:
         return task
 
 
-def differences(before: Any, after: Any, name: str = "") -> list[str]:
-    """What changed between two tasks, or other things made of dicts and lists, a phrase each.
+def differences(before: Any, after: Any) -> list[str]:
+    """Where two descriptions differ, in words.
 
-    >>> differences({"period": 1, "server": {"step_size": 0.1}}, {"period": 1, "server": {"step_size": 0.05}})
-    ['server.step_size 0.1 -> 0.05']
+    >>> differences({"seed": 0, "client": {"rate": 1}}, {"seed": 0, "client": {"rate": 2}})
+    ['client.rate 1 -> 2']
     """
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        names = list(dict.fromkeys([*before, *after]))
-        parts = (
-            differences(before.get(key), after.get(key), f"{name}.{key}" if name else key) for key in names
-        )
-        return [phrase for part in parts for phrase in part]
-    if before == after:
-        return []
-    shown = [text if len(text) <= 60 else f"{text[:57]}..." for text in map(str, (before, after))]
-    return [f"{name} {shown[0]} -> {shown[1]}"]
+    found = differing(before, after)
+    return [f"{path} {short_text(old)} -> {short_text(new)}" for path, old, new in found]
 
 
 def version_of(payload: bytes) -> int:
