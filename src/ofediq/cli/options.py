@@ -9,14 +9,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 
 from ofediq.errors import InputError, require
 from ofediq.settings import Declared, Settings, checked, declared, form
 
-Number = TypeVar("Number", int, float)
 Given = dict[str, Any]
 """What the user named on the command line, by field."""
 
@@ -178,7 +177,7 @@ def _named(text: str, option: str) -> tuple[str, Any]:
     return name, value
 
 
-def numbers(name: str, text: str, kind: Callable[[str], Number] = float) -> list[Number]:
+def numbers(name: str, text: str, kind: type[float] = float) -> list[Any]:
     """The numbers in `text`, with commas between them; errors name the option `name`.
 
     >>> numbers("budgets", "0.1,0.01")

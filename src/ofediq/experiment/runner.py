@@ -48,8 +48,23 @@ class Listener(Protocol):
         """An interruption was asked for; the block at hand is finished first."""
 
 
-class Silent(Listener):
+class Silent:
     """Somebody who does not listen."""
+
+    def note(self, sentence: str) -> None:
+        """Nothing."""
+
+    def started(self, task: str, total: int) -> None:
+        """Nothing."""
+
+    def advanced(self, done: int) -> None:
+        """Nothing."""
+
+    def finished(self, outcome: str) -> None:
+        """Nothing."""
+
+    def stopping(self) -> None:
+        """Nothing."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from ofediq.codec.arithmetic import block_norms, signed_symbols, symbol_values
 from ofediq.codec.blocks import MAX_DIM
 from ofediq.codec.draws import stream_draws
 from ofediq.codec.message import Vector
-from ofediq.codec.schemes.scheme import NO_FORMULA, Encoded, require_no_tail, vector
+from ofediq.codec.schemes.scheme import Encoded, UsualScheme, require_length, require_no_tail, vector
 from ofediq.codec.skellam import MAX_VARIANCE, secret_skellam, skellam
 from ofediq.errors import WireError, require, require_integer, require_nonnegative, require_positive
 from ofediq.randomness import Address, Purpose, stream_key, words
@@ -27,7 +27,7 @@ _EVERYONE = 2**32 - 1  # the address of what all clients draw alike; nobody has 
 
 
 @dataclass(frozen=True)
-class Additive:
+class Additive(UsualScheme):
     """k coordinates that all clients draw alike, clipped, on one grid, with noise: whole numbers modulo 2^m.
 
         S_t     k of the D coordinates, drawn from (seed, step): no bit says which
@@ -62,7 +62,6 @@ class Additive:
     secret: bool = field(default=False, repr=False, compare=False)
 
     name: ClassVar[str] = "additive"
-    signal: ClassVar[None] = None
     unbiased: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -106,12 +105,8 @@ class Additive:
 
     def check(self, dim: int) -> None:
         """There must be k coordinates."""
-        require_integer("dim", dim, 1, MAX_DIM)
+        super().check(dim)
         require(self.keep <= dim, "keep", f"must be at most the {dim} coordinates", self.keep)
-
-    def formula_bits(self, dim: int) -> float:
-        """NaN."""
-        return NO_FORMULA
 
     def support(self, dim: int, address: Address) -> Array:
         """S_t: which coordinates are sent, [k], ascending."""
@@ -191,8 +186,7 @@ class Additive:
 
     def read(self, payload: bytes) -> Residues:
         """The inverse of `write`, or `WireError`."""
-        if len(payload) != self.payload_bytes:
-            raise WireError(f"payload: {len(payload)} bytes where {self.payload_bytes} belong")
+        require_length(payload, self.payload_bytes)
         bits = np.unpackbits(np.frombuffer(payload, np.uint8), bitorder="little")
         if bits[self.keep * self.bits :].any():
             raise WireError("payload: bits behind the last coordinate")

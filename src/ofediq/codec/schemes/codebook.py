@@ -11,11 +11,19 @@ import numpy as np
 from ofediq.arrays import Array, namespace
 from ofediq.codec.arithmetic import block_norms, short_norms
 from ofediq.codec.blocks import MAX_DIM, block_layout
-from ofediq.codec.message import Vector, check_norms
-from ofediq.codec.norms import norm_bytes, norms_from_bytes
+from ofediq.codec.message import Vector
+from ofediq.codec.norms import norm_bytes
 from ofediq.codec.packed import digit_bytes, pack_digits, unpack_digits
-from ofediq.codec.schemes.scheme import Encoded, require_no_tail, short_draws, vector
-from ofediq.errors import InputError, WireError, require_integer
+from ofediq.codec.schemes.scheme import (
+    Encoded,
+    UsualScheme,
+    read_norms,
+    require_length,
+    require_no_tail,
+    short_draws,
+    vector,
+)
+from ofediq.errors import WireError, require_integer
 from ofediq.randomness import Address
 
 _NORM_BITS = 16
@@ -23,7 +31,7 @@ _SAMPLES, _ROUNDS = 20_000, 60  # of the training
 
 
 @dataclass(frozen=True)
-class Codebook:
+class Codebook(UsualScheme):
     """Vector quantisation as for Gaussian noise: groups are scaled to mean squares of 1, then taken l at a time.
 
     The codewords are trained on Gaussian vectors by Lloyd's rounds, the same everywhere. Biased. Norms have 16 bits,
@@ -45,17 +53,12 @@ class Codebook:
     group: int
 
     name: ClassVar[str] = "codebook"
-    signal: ClassVar[None] = None
     unbiased: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_integer("length", self.length, 1, 8)
         require_integer("bits", self.bits, 1, 8)
         require_integer("group", self.group, 1, MAX_DIM)
-
-    def check(self, dim: int) -> None:
-        """Any size will do."""
-        require_integer("dim", dim, 1, MAX_DIM)
 
     def formula_bits(self, dim: int) -> float:
         """16 for each group, and Q ceil(D / l)."""
@@ -101,15 +104,9 @@ class Codebook:
         if not encoded.payload:
             require_no_tail(encoded)
             return np.zeros(dim, np.float32)
-        if len(encoded.payload) != self._bytes(dim):
-            raise WireError(f"payload: {len(encoded.payload)} bytes where {self._bytes(dim)} belong")
+        require_length(encoded.payload, self._bytes(dim))
         split = self._groups(dim) * _NORM_BITS // 8
-        rows = np.frombuffer(encoded.payload, np.uint8, split).reshape(-1, _NORM_BITS // 8)
-        norms = norms_from_bytes(rows, _NORM_BITS)
-        try:
-            check_norms(norms, _NORM_BITS)
-        except InputError as error:
-            raise WireError(f"payload: {error}") from None
+        norms = read_norms(encoded.payload[:split], _NORM_BITS)
         if not norms.any():
             raise WireError("payload: all norms are 0")
         indices = unpack_digits(encoded.payload[split:], encoded.tail, -(-dim // self.length), 2**self.bits)

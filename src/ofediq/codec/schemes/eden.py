@@ -10,19 +10,18 @@ import numpy.typing as npt
 
 from ofediq.arrays import Array, namespace
 from ofediq.codec.arithmetic import MAX_NORM
-from ofediq.codec.blocks import MAX_DIM
 from ofediq.codec.message import Vector
 from ofediq.codec.rotation import rotation_blocks
 from ofediq.codec.schemes.rotated import Rotated
-from ofediq.codec.schemes.scheme import Encoded, vector
-from ofediq.errors import require, require_integer
+from ofediq.codec.schemes.scheme import Encoded, UsualScheme, vector
+from ofediq.errors import require
 from ofediq.randomness import Address, Key, Purpose, uniform
 
 _MODEL_BITS = 40.0  # at most what the entropy code's model and its last byte take
 
 
 @dataclass(frozen=True)
-class Eden:
+class Eden(UsualScheme):
     """R bits per coordinate: all of them rotated and rounded to the nearest of 2^R centroids; below one bit, some.
 
         R >= 1   value = scale  rotated back of the centroids, see `codec.rotated`
@@ -46,7 +45,6 @@ class Eden:
     norm_bits: int = 32
 
     name: ClassVar[str] = "eden"
-    signal: ClassVar[None] = None
     unbiased: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -69,7 +67,7 @@ class Eden:
 
     def check(self, dim: int) -> None:
         """Any size will do."""
-        require_integer("dim", dim, 1, MAX_DIM)
+        super().check(dim)
         self.values.check(self.kept(dim))
 
     def formula_bits(self, dim: int) -> float:

@@ -11,12 +11,13 @@ from ofediq.arrays import Array, namespace
 from ofediq.codec.arithmetic import MAX_LEVELS, MAX_NORM, TINY, signed_symbols, symbol_values
 from ofediq.codec.draws import stream_draws
 from ofediq.codec.entropy import pop_symbols, push_symbols
-from ofediq.codec.message import Symbols, Vector, check_norms
+from ofediq.codec.message import Symbols, Vector
 from ofediq.codec.packed import pack, packed_symbol_bytes, unpack
 from ofediq.codec.schemes.scheme import (
-    NO_FORMULA,
     Encoded,
+    UsualScheme,
     read_floats,
+    read_norms,
     require_no_tail,
     require_signal,
     vector,
@@ -25,7 +26,7 @@ from ofediq.codec.schemes.scheme import (
 from ofediq.codec.sizes import class_counts, symbol_bits, whole_bytes
 from ofediq.codec.stack import Stack
 from ofediq.codec.tables import read_model
-from ofediq.errors import InputError, WireError
+from ofediq.errors import WireError
 from ofediq.randomness import Address, Purpose
 
 _OWN = b"\x7f"  # before the norm of a coarser grid; no model starts with it
@@ -33,7 +34,7 @@ _NORM_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Grid:
+class Grid(UsualScheme):
     """Round to one common grid: value_i = z m_i, where m_i is u_i / z rounded at random to a neighbouring integer.
 
     The grid's step z is the server's signal, the same for all clients and coordinates. Unbiased;
@@ -57,10 +58,6 @@ class Grid:
     def check(self, dim: int) -> None:
         """Any size will do."""
         packed_symbol_bytes(dim, MAX_LEVELS)
-
-    def formula_bits(self, dim: int) -> float:
-        """NaN."""
-        return NO_FORMULA
 
     def common_step(self, signal: Array) -> Array:
         """z, from the server's signal."""
@@ -169,11 +166,7 @@ def _read_entropy(payload: bytes, dim: int) -> Symbols:
 
 def _own_norm(data: bytes, common: np.float32) -> np.float32:
     """The norm of a coarser grid: above the common one."""
-    norms = np.frombuffer(data.ljust(_NORM_BYTES, b"\0"), "<f4").astype(np.float32)
-    try:
-        check_norms(norms, 32)
-    except InputError as error:
-        raise WireError(f"payload: {error}") from None
+    norms = read_norms(data.ljust(_NORM_BYTES, b"\0"), 32)
     if not norms[0] > common:
         raise WireError("payload: the norm of a coarser grid is not above the common one")
     return np.float32(norms[0])

@@ -10,16 +10,16 @@ import numpy as np
 
 from ofediq.arrays import Array, namespace
 from ofediq.codec.arithmetic import MAX_LEVELS, block_norms
-from ofediq.codec.blocks import MAX_DIM
 from ofediq.codec.draws import stream_draws
 from ofediq.codec.entropy import pop_symbols, push_symbols
-from ofediq.codec.message import Symbols, Vector, check_norms
-from ofediq.codec.norms import norm_bytes, norms_from_bytes
+from ofediq.codec.message import Symbols, Vector
+from ofediq.codec.norms import norm_bytes
 from ofediq.codec.rotated import DITHER_STEPS, MAX_ROTATED_NORM
 from ofediq.codec.schemes.scheme import (
-    NO_FORMULA,
     Encoded,
+    UsualScheme,
     read_floats,
+    read_norms,
     require_no_tail,
     vector,
     write_floats,
@@ -27,7 +27,7 @@ from ofediq.codec.schemes.scheme import (
 from ofediq.codec.sizes import class_counts, symbol_bits, whole_bytes
 from ofediq.codec.stack import Stack
 from ofediq.codec.tables import read_model
-from ofediq.errors import InputError, WireError, require_choice, require_integer
+from ofediq.errors import WireError, require_choice, require_integer
 from ofediq.randomness import Address, Purpose
 
 LatticeName = Literal["scalar", "hexagonal"]
@@ -40,7 +40,7 @@ _HEIGHT = np.float32(math.sqrt(3) / 2)  # of a row of the hexagonal lattice abov
 
 
 @dataclass(frozen=True)
-class Lattice:
+class Lattice(UsualScheme):
     """With y = u / ||u||, dither z and neighbours at distance c: value = ||u|| c (nearest(y / c + z) - z).
 
     The dither is uniform on a cell and drawn by both sides from the address, so the error is uniform on the cell
@@ -65,7 +65,6 @@ class Lattice:
     lattice: LatticeName = "hexagonal"
 
     name: ClassVar[str] = "lattice"
-    signal: ClassVar[None] = None
     unbiased: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -74,12 +73,8 @@ class Lattice:
 
     def check(self, dim: int) -> None:
         """Its symbols must not be too many."""
-        require_integer("dim", dim, 1, MAX_DIM)
+        super().check(dim)
         require_integer("levels", self._most(dim), 1, MAX_LEVELS)
-
-    def formula_bits(self, dim: int) -> float:
-        """NaN."""
-        return NO_FORMULA
 
     def points_in_norm(self, dim: int) -> int:
         """1 / c: how many steps there are from zero to the norm."""
@@ -151,11 +146,7 @@ class Lattice:
         require_no_tail(encoded)
         if not _NORM_BYTES < len(payload) < 4 * dim:
             raise WireError(f"payload: {len(payload)} bytes where {_NORM_BYTES + 1} to {4 * dim} belong")
-        norms = norms_from_bytes(np.frombuffer(payload, np.uint8, _NORM_BYTES)[None], 32)
-        try:
-            check_norms(norms, 32)
-        except InputError as error:
-            raise WireError(f"payload: {error}") from None
+        norms = read_norms(payload[:_NORM_BYTES], 32)
         if not 0 < norms[0] <= MAX_ROTATED_NORM:
             raise WireError("payload: a norm out of range")
         made: Vector = self.values(self._read(payload, dim)[None], norms[None], address)[0]

@@ -8,15 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ofediq.arrays import Array, namespace
-from ofediq.codec.blocks import MAX_DIM
 from ofediq.codec.message import Vector
-from ofediq.codec.schemes.scheme import Encoded, read_floats, vector, write_floats
-from ofediq.errors import require_integer
+from ofediq.codec.schemes.scheme import Encoded, UsualScheme, read_floats, vector, write_floats
 from ofediq.randomness import Address
 
 
 @dataclass(frozen=True)
-class Raw:
+class Raw(UsualScheme):
     """The float32 values, little-endian.
 
     >>> Raw().formula_bits(34826)
@@ -24,12 +22,7 @@ class Raw:
     """
 
     name: ClassVar[str] = "raw"
-    signal: ClassVar[None] = None
     unbiased: ClassVar[bool] = True
-
-    def check(self, dim: int) -> None:
-        """Any size will do."""
-        require_integer("dim", dim, 1, MAX_DIM)
 
     def formula_bits(self, dim: int) -> float:
         """32 D."""

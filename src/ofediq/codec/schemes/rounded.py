@@ -9,19 +9,25 @@ import numpy as np
 
 from ofediq.arrays import Array, namespace
 from ofediq.codec.arithmetic import block_maxima, symbol_values
-from ofediq.codec.blocks import MAX_DIM
-from ofediq.codec.message import Vector, check_norms
-from ofediq.codec.norms import norm_bytes, norms_from_bytes
+from ofediq.codec.message import Vector
+from ofediq.codec.norms import norm_bytes
 from ofediq.codec.packed import digit_bytes, pack_digits, unpack_digits
-from ofediq.codec.schemes.scheme import Encoded, require_no_tail, vector
-from ofediq.errors import InputError, WireError, require_integer
+from ofediq.codec.schemes.scheme import (
+    Encoded,
+    UsualScheme,
+    read_norms,
+    require_length,
+    require_no_tail,
+    vector,
+)
+from ofediq.errors import WireError, require_integer
 from ofediq.randomness import Address
 
 _SCALE_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Rounded:
+class Rounded(UsualScheme):
     """LAQ's quantiser: with R the largest size and tau = 1 / (2^b - 1), the nearest point R (2 tau q - 1).
 
         q_i = floor((u_i + R) / (2 tau R) + 1/2)
@@ -40,15 +46,10 @@ class Rounded:
     bits: int
 
     name: ClassVar[str] = "rounded"
-    signal: ClassVar[None] = None
     unbiased: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_integer("bits", self.bits, 1, 16)
-
-    def check(self, dim: int) -> None:
-        """Any size will do."""
-        require_integer("dim", dim, 1, MAX_DIM)
 
     def formula_bits(self, dim: int) -> float:
         """32 + b D."""
@@ -89,17 +90,11 @@ class Rounded:
         if not encoded.payload:
             require_no_tail(encoded)
             return np.zeros(dim, np.float32)
-        if len(encoded.payload) != self._bytes(dim):
-            raise WireError(f"payload: {len(encoded.payload)} bytes where {self._bytes(dim)} belong")
-        head, rest = encoded.payload[:_SCALE_BYTES], encoded.payload[_SCALE_BYTES:]
-        largest = norms_from_bytes(np.frombuffer(head, np.uint8)[None], 32)
-        try:
-            check_norms(largest, 32)
-        except InputError as error:
-            raise WireError(f"payload: {error}") from None
+        require_length(encoded.payload, self._bytes(dim))
+        largest = read_norms(encoded.payload[:_SCALE_BYTES], 32)
         if not largest[0]:
             raise WireError("payload: a largest size of 0")
-        points = unpack_digits(rest, encoded.tail, dim, 2**self.bits)
+        points = unpack_digits(encoded.payload[_SCALE_BYTES:], encoded.tail, dim, 2**self.bits)
         made: Vector = self.values(points, largest)
         return made
 

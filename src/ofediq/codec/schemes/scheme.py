@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from ofediq.arrays import Array
+from ofediq.codec.blocks import MAX_DIM
 from ofediq.codec.draws import Source, stream_draws
-from ofediq.codec.message import Vector, as_vector, check_finite
-from ofediq.errors import InputError, WireError, require
+from ofediq.codec.message import Vector, as_vector, check_finite, check_norms
+from ofediq.codec.norms import norms_from_bytes
+from ofediq.errors import InputError, WireError, require, require_integer
 from ofediq.randomness import Address, Purpose
 
 
@@ -72,6 +74,20 @@ NO_FORMULA = math.nan
 """The paper's formula knows no such message; its bits are counted as they are on the wire."""
 
 
+class UsualScheme:
+    """What most schemes have in common: no signal, updates of any size, no formula of the paper's."""
+
+    signal: ClassVar[Any] = None
+
+    def check(self, dim: int) -> None:
+        """Any size will do."""
+        require_integer("dim", dim, 1, MAX_DIM)
+
+    def formula_bits(self, dim: int) -> float:
+        """NaN."""
+        return NO_FORMULA
+
+
 def vector(update: Any, scheme: Scheme) -> Vector:
     """`update` as a finite float32 vector of a length that suits the scheme, or `InputError`."""
     values = as_vector(update, "update")
@@ -103,8 +119,7 @@ def decode_each(
 
 def read_floats(encoded: Encoded, dim: int) -> Vector:
     """`dim` finite float32 values, or `WireError`."""
-    if len(encoded.payload) != 4 * dim:
-        raise WireError(f"payload: {len(encoded.payload)} bytes where {4 * dim} belong")
+    require_length(encoded.payload, 4 * dim)
     require_no_tail(encoded)
     values = np.frombuffer(encoded.payload, "<f4").astype(np.float32)
     try:
@@ -117,6 +132,22 @@ def read_floats(encoded: Encoded, dim: int) -> Vector:
 def write_floats(values: Vector) -> Encoded:
     """The values as they are."""
     return Encoded(values.astype("<f4", copy=False).tobytes())
+
+
+def read_norms(data: bytes, norm_bits: int) -> Vector:
+    """Norms of so many bits that lie in their range, or `WireError`."""
+    norms = norms_from_bytes(np.frombuffer(data, np.uint8).reshape(-1, norm_bits // 8), norm_bits)
+    try:
+        check_norms(norms, norm_bits)
+    except InputError as error:
+        raise WireError(f"payload: {error}") from None
+    return norms
+
+
+def require_length(payload: bytes, size: int) -> None:
+    """Raise `WireError` unless there are so many bytes."""
+    if len(payload) != size:
+        raise WireError(f"payload: {len(payload)} bytes where {size} belong")
 
 
 def require_no_tail(encoded: Encoded) -> None:

@@ -9,16 +9,23 @@ import numpy as np
 
 from ofediq.arrays import Array, namespace
 from ofediq.codec.arithmetic import row_means, short_norms
-from ofediq.codec.blocks import MAX_DIM
-from ofediq.codec.message import Vector, check_norms, require_norm_bits
-from ofediq.codec.norms import norm_bytes, norms_from_bytes
-from ofediq.codec.schemes.scheme import NO_FORMULA, Encoded, require_no_tail, short_draws, vector
-from ofediq.errors import InputError, WireError, require_integer
+from ofediq.codec.message import Vector, require_norm_bits
+from ofediq.codec.norms import norm_bytes
+from ofediq.codec.schemes.scheme import (
+    Encoded,
+    UsualScheme,
+    read_norms,
+    require_length,
+    require_no_tail,
+    short_draws,
+    vector,
+)
+from ofediq.errors import WireError
 from ofediq.randomness import Address
 
 
 @dataclass(frozen=True)
-class Signs:
+class Signs(UsualScheme):
     """value_i = mean(|u|) sign(u_i), 0 counting as positive: the nearest vector of equal sizes. Biased.
 
     The payload is the mean, then a bit per coordinate, 1 if negative, the first one lowest.
@@ -35,19 +42,10 @@ class Signs:
     norm_bits: int = 32
 
     name: ClassVar[str] = "signs"
-    signal: ClassVar[None] = None
     unbiased: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_norm_bits(self.norm_bits)
-
-    def check(self, dim: int) -> None:
-        """Any size will do."""
-        require_integer("dim", dim, 1, MAX_DIM)
-
-    def formula_bits(self, dim: int) -> float:
-        """NaN."""
-        return NO_FORMULA
 
     def means(self, updates: Array, address: Address) -> Array:
         """The magnitude of each update, [n, 1]."""
@@ -77,15 +75,9 @@ class Signs:
         if not encoded.payload:
             return np.zeros(dim, np.float32)
         width = self.norm_bits // 8
-        if len(encoded.payload) != width - (-dim // 8):
-            raise WireError(f"payload: {len(encoded.payload)} bytes where {width - (-dim // 8)} belong")
-        data = np.frombuffer(encoded.payload, np.uint8)
-        mean = norms_from_bytes(data[:width][None], self.norm_bits)
-        try:
-            check_norms(mean, self.norm_bits)
-        except InputError as error:
-            raise WireError(f"payload: {error}") from None
-        bits = np.unpackbits(data[width:], bitorder="little")
+        require_length(encoded.payload, width - (-dim // 8))
+        mean = read_norms(encoded.payload[:width], self.norm_bits)
+        bits = np.unpackbits(np.frombuffer(encoded.payload, np.uint8)[width:], bitorder="little")
         if not mean[0] or bits[dim:].any():
             raise WireError("payload: a mean of 0, or bits behind the last coordinate")
         return np.where(bits[:dim], -mean, mean)

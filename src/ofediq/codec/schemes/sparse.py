@@ -10,10 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ofediq.arrays import Array, faster, namespace
-from ofediq.codec.blocks import MAX_DIM
 from ofediq.codec.message import Symbols, Vector
 from ofediq.codec.schemes.raw import Raw
-from ofediq.codec.schemes.scheme import NO_FORMULA, Encoded, Scheme, require_no_tail, vector
+from ofediq.codec.schemes.scheme import Encoded, Scheme, UsualScheme, require_no_tail, vector
 from ofediq.codec.stack import Stack
 from ofediq.codec.tables import Ints
 from ofediq.errors import WireError, require, require_fraction, require_integer
@@ -23,7 +22,7 @@ _END = b"\1"  # after the values' payload: a stack does not keep zeros at its en
 
 
 @dataclass(frozen=True)
-class Sparse:
+class Sparse(UsualScheme):
     """The k largest coordinates (of equal sizes the first ones); the others are 0. Biased.
 
     Their positions, as marks 0 or 1 for all coordinates, are entropy-coded with the frequencies (D - k) / D and
@@ -63,13 +62,9 @@ class Sparse:
 
     def check(self, dim: int) -> None:
         """There must be k coordinates, and the values' scheme must work for them."""
-        require_integer("dim", dim, 1, MAX_DIM)
+        super().check(dim)
         require(self.kept(dim) <= dim, "keep", f"must be at most the {dim} coordinates", self.keep)
         self.values.check(self.kept(dim))
-
-    def formula_bits(self, dim: int) -> float:
-        """NaN."""
-        return NO_FORMULA
 
     def apply(self, updates: Array, address: Address, signal: Array = None) -> tuple[Array, Array]:
         """What the server decodes; the bits are the ideal length of the code of positions, and the values' bits."""
