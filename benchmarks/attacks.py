@@ -2,8 +2,8 @@
 
 Rounds, compressors, server rules, guard and purse are those of a federation, run in one process by `Swarm`; a test
 holds its models against those of the live protocol. `python -m benchmarks.attacks FedOGD OFedIQ` tries some methods,
-`python -m benchmarks.attacks others` other federations. `ofediq run --attack "flip(share=0.1, size=990)"` runs
-the simplest ones.
+`python -m benchmarks.attacks memory` those with members who remember what they said, `python -m benchmarks.attacks
+others` other federations. `ofediq run --attack "flip(share=0.1, size=990)"` runs the simplest ones.
 """
 
 from __future__ import annotations
@@ -292,6 +292,7 @@ def _line(clients: int) -> Federation:
 
 
 METHODS = ("FedOGD", "OFedIQ", "OFedGrid", "OFedDuplex")
+MEMORY = ("scaffold", "vrlsgd", "laq", "lasg", "diana", "ef21_sgdm", "topk_ef")
 OTHERS: dict[str, Federation] = {
     "5 clients": _digits(5),
     "10 clients": _digits(10),
@@ -366,6 +367,8 @@ def main(named: Sequence[str] = ()) -> None:
     home = _digits(20)
     for name in [name for name in METHODS if not named or name in named]:
         found += rows(name, home, name, [*ACTS, *LABELS] if name == "FedOGD" else SOME, SEEDS)
+    for name in MEMORY if not named or "memory" in named else ():
+        found += rows(name, home, name, SOME, SEEDS)
     if not named or "others" in named:
         for title, where in OTHERS.items():
             name = "FedOGD" if where.scale == 1.0 else "untuned OFedGrid"

@@ -57,8 +57,7 @@ class Swarm:
         first = model.initial(seed)
         self._state = rounds.first_state(method, first, clients)
         self._memory = rounds.first_memory(method, first, clients)
-        parts = tuple(method.client.sends(model.dim))
-        self._scales = Scales(method, clients, parts) if method.combine.remembers else None
+        self._scales = Scales(method, clients, model.dim) if method.combine.remembers else None
         self._waiting: dict[int, tuple[Vector, Any]] = {}
         self._open()
 

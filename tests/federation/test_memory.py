@@ -237,3 +237,24 @@ def test_what_a_client_learnt_for_itself_outlives_another_budget(restarted: bool
     learner.receive("task", task(7, 2, client=methods.mixed(methods.ofedavg(0.5, 0.1), dim, 2).client))
     opened(learner, 31)
     assert "weights" not in learner.memory  # another rule: it begins anew
+
+
+@pytest.mark.parametrize("key", ["ef21_sgdm(keep=5)", "laq"])
+def test_another_version_forgets_on_both_sides_what_the_server_had_added_up(key: str, stream: Stream) -> None:
+    network = Network(coordinator(methods.make(key, step_size=0.1)), stream)
+    network.start()
+    network.run(limit=CLIENTS * 8)
+    assert any(np.any(learner.memory[KNOWN[key]]) for learner in network.learners.values())
+    slower = coordinator(methods.make(key, step_size=0.05), saved=network.saved)
+    network.coordinator = slower
+    network.queue.clear()
+    network.start()
+    network.run()
+    assert slower.finished
+    own = np.array([learner.memory[KNOWN[key]][0] for learner in network.learners.values()])
+    kept = leaves(slower.saved().state)
+    total = kept["state/server/total"] if key == "laq" else CLIENTS * kept["state/server/shift"]
+    np.testing.assert_allclose(total, own.sum(axis=0), rtol=1e-3, atol=1e-5)
+
+
+KNOWN = {"laq": "heard", "ef21_sgdm(keep=5)": "known"}

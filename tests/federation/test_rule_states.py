@@ -12,7 +12,8 @@ import pytest
 from ofediq import methods
 from ofediq.errors import CheckpointError
 from ofediq.federation.protocol.state import ServerState
-from ofediq.methods import ServerRule
+from ofediq.methods import Method, ServerRule
+from ofediq.methods.guard import CLIP
 from ofediq.streams import Stream
 from tests.federation.network import Network
 from tests.federation.test_core import CLIENTS, METHODS, coordinator, stream
@@ -40,18 +41,32 @@ class Heavy(ServerRule):
         }
 
 
-def test_any_state_of_a_server_rule_comes_back_from_disk(stream: Stream, tmp_path: Path) -> None:
-    method = methods.with_server(METHODS["packed"], Heavy())
-    whole = coordinator(method)
+TERMS = methods.Terms(0.1, 650, CLIENTS)
+HOSTILE = "flip(share=0.3, size=2)"
+
+
+@pytest.mark.parametrize(
+    ("method", "clip"),
+    [
+        (methods.with_server(METHODS["packed"], Heavy()), None),
+        (methods.attacked(methods.make("laq", TERMS, step_size=0.1), HOSTILE), CLIP),
+        (methods.attacked(methods.make("diana", TERMS, step_size=0.3), HOSTILE), CLIP),
+    ],
+    ids=["momentum", "what members said", "some of what members said"],
+)
+def test_any_state_of_a_server_comes_back_from_disk(
+    method: Method, clip: float | None, stream: Stream, tmp_path: Path
+) -> None:
+    whole = coordinator(method, clip=clip)
     network = Network(whole, stream)
     network.start()
     network.run()
-    network = Network(coordinator(method), stream)
+    network = Network(coordinator(method, clip=clip), stream)
     network.start()
     network.run(limit=CLIENTS * 6 + 7)
     assert network.saved is not None
     network.saved.write(tmp_path / "state.npz")
-    second = coordinator(method, saved=ServerState.read(tmp_path / "state.npz"))
+    second = coordinator(method, saved=ServerState.read(tmp_path / "state.npz"), clip=clip)
     network.coordinator = second
     network.queue.clear()
     network.act(second.connected(network.now))

@@ -122,6 +122,10 @@ class ClientRule:
         """What the server adds to what it keeps of a client, where it keeps anything: the update itself."""
         return update
 
+    def worded(self, said: Array, down: Down) -> Array:
+        """The update that `says` so: its inverse."""
+        return said
+
     def beside(self, down: Down) -> Array | None:
         """What a server must add to what it keeps of every client to have its latest gradient; None for nothing."""
         return None

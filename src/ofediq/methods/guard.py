@@ -46,7 +46,6 @@ _SHORT = 16  # updates over which a member's mean length is taken
 _LOSING, _PATIENCE = 0.7, 16  # share of updates beyond all measure, over so many
 _OPPOSED = 2.0  # sum of cosines
 _AGREE = 0.3  # median cosine of members' sums with their centre from which most agree
-_WHOLE = 0.5  # factor from which an update counts that cannot count in part
 _LEFT = 0.25  # share within the limit below which a member does not count
 _TABLES = (
     "count",
@@ -59,7 +58,6 @@ _TABLES = (
     "share",
     "sum",
     "wish",
-    "said",
     "banned",
 )
 _WIDE, _MANY = 512, 128  # numbers that a direction is kept in where there are so few members
@@ -97,7 +95,6 @@ class Guard:
         self._weight = np.zeros(0, np.float32)  # of its last updates, older ones less
         self._sum = np.zeros((0, SKETCH), np.float16)  # what they came to, as it counted, in usual lengths
         self._wish = np.zeros((0, _WIDE), np.float16)  # what they came to, as it was sent
-        self._said = np.zeros((0, 0), np.float32)  # what the server keeps of members, where it keeps anything
         self._moved = np.zeros(_WIDE)  # what all of them came to, as it counted
         self._accord = np.zeros(0, np.float32)  # sum of cosines with those who sent beside it
         self._share = np.zeros(0, np.float32)  # mean share of them that was within the limit
@@ -132,21 +129,13 @@ class Guard:
         *,
         unit: float = 1.0,
         least: float = 0.0,
-        kept: float = 0.0,
-        beside: npt.NDArray[Any] | None = None,
     ) -> dict[int, float]:
         """What each update of a round is multiplied by, by the member's number; 0 if it does not count.
-
-        Where the server goes on adding what members said, an update is a small change of something large, and what
-        is judged is the large thing: all that a member has said so far. Both sides must agree on it, so that an
-        update counts as a whole or not at all.
 
         Args:
             updates: vectors by name, by number.
             unit: what lengths are measured in.
             least: a length in these units that the server has asked for: usual updates are not shorter.
-            kept: the share of an update that stays with the server, see `ClientRule.kept`.
-            beside: what is added to that of each member, see `ClientRule.beside`.
         """
         if self.clip is None or not updates:
             return dict.fromkeys(updates, 1.0)
@@ -154,13 +143,10 @@ class Guard:
         self.grow(int(numbers.max()) + 1)
         elapsed = np.minimum(self.rounds - self._round[numbers], 2 * RECENT) + 1
         factors, usual = np.ones(len(numbers)), max(self.usual() or START, least)
-        said = sketches = np.zeros((len(numbers), self._moved.size))
+        sketches = np.zeros((len(numbers), self._moved.size))
         for part in sorted(next(iter(updates.values()))):
             vectors = [one[part] for one in updates.values()]
             lengths, found = measured(vectors, self._signs_of(vectors[0].size), self._moved.size)
-            if part == "update" and kept:
-                said, found = found, found + self._said_before(numbers, beside)
-                lengths = np.linalg.norm(found, axis=1)
             known = max(self.usual(part) or START, least if part == "update" else 0.0)
             factors = np.minimum(factors, self._cut(part, known, numbers, lengths / unit, elapsed))
             sketches = found if part == "update" else sketches
@@ -175,9 +161,6 @@ class Guard:
         factors[self._banned[numbers]] = 0
         rows = sketches * (factors / (unit * usual))[:, None]
         factors *= self._balanced(numbers, rows, self._held(numbers, folded(rows, SKETCH), elapsed), elapsed)
-        if kept:
-            factors = np.where(factors >= _WHOLE, 1.0, 0.0)
-            self._said[numbers] += kept * factors[:, None] * said
         return dict(zip(updates, factors.tolist(), strict=True))
 
     def closed(self, senders: int, members: int) -> None:
@@ -190,7 +173,6 @@ class Guard:
         width = max(SKETCH, _WIDE >> max(0, (members - 1) // _MANY).bit_length())
         if width < self._moved.size:
             self._wish, self._moved = folded(self._wish, width), folded(self._moved[None], width)[0]
-            self._said = folded(self._said, width) if self._said.size else self._said
         for name in _TABLES:
             table = getattr(self, f"_{name}")
             if len(table) < members:
@@ -199,11 +181,6 @@ class Guard:
         for part in parts:
             self._table(self._room, part, FIRST)
             self._table(self._usual, part, 0.0)
-
-    def keep(self) -> None:
-        """Make room for what the server keeps of members."""
-        if self._said.shape[1] != self._moved.size:
-            self._said = np.zeros((len(self._count), self._moved.size), np.float32)
 
     def export(self) -> dict[str, Any]:
         """Everything that a server which takes over needs, as arrays."""
@@ -292,16 +269,6 @@ class Guard:
         self._share[numbers] += (factors - self._share[numbers]) / memory
         nothing_left = (self._share[numbers] < _LEFT) & (memory == _PATIENCE)
         return np.where(opposed | nothing_left, 0.0, factors)
-
-    def _said_before(self, numbers: Numbers, beside: npt.NDArray[Any] | None) -> Floats:
-        """Sketches of what the server has of these members, and of what is `beside` it."""
-        self.keep()
-        if beside is None:
-            return self._said[numbers].astype(np.float64)
-        more = measured([np.asarray(beside, np.float32)], self._signs_of(beside.size), self._moved.size)[1]
-        new = numbers[self._count[numbers] == 0]
-        self._said[new] = -more  # whoever comes has said nothing yet
-        return self._said[numbers] + more
 
     def _balanced(self, numbers: Numbers, rows: Floats, factors: Floats, elapsed: Numbers) -> Floats:
         """`factors`, and no more than keeps the model from following few members."""

@@ -53,6 +53,23 @@ class Beside(ClientRule):
         """As `inner`."""
         return self.inner.receipts
 
+    @property
+    def kept(self) -> float:  # type: ignore[override]  # the inner rule's, an attribute in the base class
+        """As `inner`."""
+        return self.inner.kept
+
+    def says(self, update: Array, down: Down) -> Array:
+        """As `inner`."""
+        return self.inner.says(update, down)
+
+    def worded(self, said: Array, down: Down) -> Array:
+        """As `inner`."""
+        return self.inner.worded(said, down)
+
+    def beside(self, down: Down) -> Array | None:
+        """As `inner`."""
+        return self.inner.beside(down)
+
     def first(self, params: Array) -> dict[str, Array]:
         """What one client keeps beside the inner memory, before its first window."""
         raise NotImplementedError

@@ -13,10 +13,14 @@ from ofediq.methods.client import Down
 from ofediq.methods.combine import Guarded
 from ofediq.methods.composition import Method
 from ofediq.methods.guard import CLIP, Guard
+from ofediq.methods.ledger import Ledger
 from ofediq.methods.loudness import UNKNOWN, length, unpack
 from ofediq.methods.measures import added
 from ofediq.methods.purse import Purse
 from ofediq.methods.server import Totals
+
+PATIENCE = 4.0
+"""Usual times between two updates of a member after which what it said before does not count any more."""
 
 
 class Yardstick(NamedTuple):
@@ -44,22 +48,54 @@ def yardstick(method: Method, down: Down, updates: Sequence[Array], clients: int
     return Yardstick(1.0, min(middle, 1000.0))
 
 
+def guard_of(method: Method, clip: float | None) -> Guard:
+    """The guard of a server; where it goes on adding what members said, silence is judged as well."""
+    return Guard(clip, regular=method.participation.foreseeable or bool(method.client.kept))
+
+
+class Weighed(NamedTuple):
+    """What the guard leaves of a round, by number."""
+
+    factors: dict[int, float]  # of what each sender wants
+    taken: frozenset[int]  # whose updates were taken
+    vectors: Mapping[int, Mapping[str, npt.NDArray[np.float32]]]  # by name, that count in their place
+    weights: dict[int, float]  # by which they are multiplied
+
+
 def weighed(
     guard: Guard,
+    ledger: Ledger | None,
     method: Method,
     down: Down,
     updates: Mapping[int, Mapping[str, npt.NDArray[np.float32]]],
     clients: int,
-) -> dict[int, float]:
-    """What the guard leaves of each update of a round, by number, from vectors by name; live and simulated alike."""
-    by, rule = yardstick(method, down, [one["update"] for one in updates.values()], clients), method.client
-    if rule.kept:
-        updates = {
-            number: {**one, "update": np.asarray(rule.says(one["update"], down))}
-            for number, one in updates.items()
-        }
-    beside = rule.beside(down)
-    return guard.weigh(updates, unit=by.unit, least=by.least, kept=rule.kept, beside=beside)
+) -> Weighed:
+    """What counts of a round's updates, vectors by name, by number; live and simulated alike.
+
+    The `ledger` is that of a server which goes on adding what members said, see `Ledger.of`.
+    """
+    by = yardstick(method, down, [one["update"] for one in updates.values()], clients)
+    if ledger is None:
+        factors = guard.weigh(updates, unit=by.unit, least=by.least)
+        guard.closed(len(updates), clients)
+        weights = {number: factor for number, factor in factors.items() if factor > 0}
+        return Weighed(factors, frozenset(weights), dict(updates), weights)
+    said = {number: one["update"] for number, one in updates.items()}
+    sound = {number: one for number, one in said.items() if ledger.takes(number, one, down)}
+    regular = method.participation.foreseeable
+    others = [number for number in ledger.silent() if number not in said and guard.reads(number)]
+    latest = ledger.latest(sound, () if regular else others, down)
+    factors = guard.weigh(
+        {number: {"update": vector} for number, vector in latest.items()}, unit=by.unit, least=by.least
+    )
+    guard.closed(len(latest), clients)
+    away = ledger.silent(PATIENCE / max(guard.frequency, 1e-9)) if regular else []
+    gone = {number for number in (*ledger.silent(), *said) if not guard.reads(number)}
+    gone |= (set(away) | said.keys()) - sound.keys()
+    found = ledger.counted(sound, factors, down, sorted(gone - factors.keys()))
+    vectors = {number: {"update": vector} for number, vector in found.items()}
+    judged = {number: factors.get(number, 0.0) for number in updates}
+    return Weighed(judged, frozenset(sound), vectors, dict.fromkeys(found, 1.0))
 
 
 class Scales:
@@ -68,16 +104,17 @@ class Scales:
     Args:
         method: what runs, combined by `Guarded`.
         clients: K.
-        parts: names of what clients send.
+        dim: D.
     """
 
-    def __init__(self, method: Method, clients: int, parts: Sequence[str]) -> None:
-        self.method, self.clients = method, clients
+    def __init__(self, method: Method, clients: int, dim: int) -> None:
+        self.method, self.clients, self.dim = method, clients, dim
         clip = method.combine.clip if isinstance(method.combine, Guarded) else CLIP
-        self.guard = Guard(clip, regular=method.participation.foreseeable)
-        self.guard.grow(clients, parts)
-        if method.client.kept:
-            self.guard.keep()
+        self.guard = guard_of(method, clip)
+        self.guard.grow(clients, method.client.sends(dim))
+        self.ledger = Ledger.of(method.client, dim)
+        if self.ledger is not None:
+            self.ledger.grow(clients)
         self.purse = Purse.of(method)
         self.purse.grow(clients)
 
@@ -100,21 +137,23 @@ class Scales:
         who = who[self.purse.pays(who, bits[who], self.clients)]
         self.purse.closed()
         rows = {int(number): {part: one[number] for part, one in messages.items()} for number in who}
-        factors = weighed(self.guard, self.method, down, rows, self.clients)
-        self.guard.closed(len(rows), self.clients)
-        weights = np.zeros(len(sent), np.float64)
-        weights[who] = list(factors.values())
-        who = who[weights[who] > 0]
+        judged = weighed(self.guard, self.ledger, self.method, down, rows, self.clients)
+        if self.ledger is not None:
+            self.ledger.close()
         vectors = {
-            part: added([one[number] for number in who], weights[who].tolist(), one.shape[1])
-            for part, one in messages.items()
+            part: added(
+                [judged.vectors[number][part] for number in judged.weights], [*judged.weights.values()], size
+            )
+            for part, size in self.method.client.sends(self.dim).items()
         }
-        counted, cost = np.int32(len(who)), np.float32(bits[who].sum())
-        return Totals(vectors, counted, cost, self.clients, np.int32(step)), weights > 0
+        taken = np.isin(np.arange(len(sent)), list(judged.taken))
+        counted, cost = np.int32(len(judged.weights)), np.float32(bits[taken].sum())
+        return Totals(vectors, counted, cost, self.clients, np.int32(step)), taken
 
     def export(self) -> dict[str, Any]:
         """Everything that continues it, as arrays."""
-        return {"guard": self.guard.export(), "purse": self.purse.export()}
+        kept = {} if self.ledger is None else {"ledger": self.ledger.export()}
+        return {"guard": self.guard.export(), "purse": self.purse.export(), **kept}
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Continue from an earlier `export`."""
@@ -124,3 +163,5 @@ class Scales:
         }
         self.guard.restore({**guard, **parts})
         self.purse.restore(saved["purse"])
+        if self.ledger is not None:
+            self.ledger.restore(saved["ledger"])

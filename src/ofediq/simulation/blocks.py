@@ -116,7 +116,7 @@ def loop_block(sums_of: WindowSums) -> Runner:
 
 
 def _scales(setting: Setting) -> Scales:
-    return Scales(setting.method, setting.clients, tuple(setting.method.client.sends(setting.model.dim)))
+    return Scales(setting.method, setting.clients, setting.model.dim)
 
 
 def _guarded(scales: Scales, down: Any, memory: Any, sums: Sums, slot: Slot) -> tuple[Totals, Any]:

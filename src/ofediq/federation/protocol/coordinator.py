@@ -39,7 +39,6 @@ from ofediq.federation.protocol.tally import Tally
 from ofediq.federation.protocol.task import ModelSpec, Task
 from ofediq.federation.protocol.updates import OpenRound, closed_round
 from ofediq.methods import Method
-from ofediq.methods.guard import Guard
 from ofediq.models import Model
 
 log = logging.getLogger("ofediq.federation")
@@ -99,15 +98,15 @@ class Coordinator:
         self.begins_anew = False  # whether it leads though clients have seen more
         self._seen: dict[str, int] = {}  # steps that clients had come to when they greeted
         self._schedule = Schedule(rules, method)
-        guard = Guard(rules.clip, regular=self.foreseeable)
+        goes_on = saved is not None and self.keeper.resume(saved)
         if saved is not None:
-            self.keeper.resume(saved)
-            guard.restore(saved.below("guard"))
             self.members = Members(sorted(saved.numbers, key=saved.numbers.__getitem__))  # they never change
             for name in rules.roster:
                 self.members.add(name)
             monitor.restore(saved.record)
-        self.tally = Tally(guard, self.members, monitor)
+        self.tally = Tally(method, task.dim, rules.clip, self.members, monitor)
+        if saved is not None:
+            self.tally.restore(saved, goes_on=goes_on)
         self._intake = Intake(self.keeper, self.members, self.tally, monitor)
         for name, number in self.members.numbers.items():
             monitor.client(name, number)
@@ -361,6 +360,7 @@ class Coordinator:
     def _close(self, one: OpenRound, now: float) -> list[Action]:
         totals = self.tally.totals(one, self.keeper)
         down_bits, left_out = self.keeper.move(one, totals, self.members.numbers)
+        self.tally.close(counted=not left_out)
         for name in left_out:
             self.monitor.reject(name, "not finite")
         self._intake.closed()
@@ -372,6 +372,8 @@ class Coordinator:
         if self.monitor.alarms > alarms:
             log.warning("server: prediction errors have risen by step %d: the data drift", self.step)
         changed = self.keeper.judge(reports, self.monitor, len(self.members))
+        if changed:
+            self.tally.restart()
         told = [self._publish("task", self.task.encode())] if changed else []
         last = [*self._announce(), *self.recall(now)] if self.finished else []
         return [Save(self.saved()), *told, *last]
@@ -383,7 +385,7 @@ class Coordinator:
 
     def saved(self) -> ServerState:
         """Everything that a server which takes over needs."""
-        return self.keeper.saved(self.members.numbers, self.tally.guard.export(), self.monitor.export())
+        return self.keeper.saved(self.members.numbers, self.tally.export(), self.monitor.export())
 
     def _message(self) -> ModelMessage:
         return self.keeper.message(self._round, len(self.members))

@@ -157,14 +157,14 @@ class Keeper:
         self.broadcasts = Broadcasting(self.method, self.seed)
 
     def saved(
-        self, numbers: Mapping[str, int], guard: Mapping[str, Any], record: Mapping[str, Any]
+        self, numbers: Mapping[str, int], members: Mapping[str, Any], record: Mapping[str, Any]
     ) -> ServerState:
-        """Everything that a server which takes over needs."""
+        """Everything that a server which takes over needs; `members` are the arrays of what is known of them."""
         return ServerState(
             identity=self._identity(),
             epoch=self.epoch,
             step=self.step,
-            state={"state": self.state, "guard": guard},
+            state={"state": self.state, **members},
             numbers=dict(numbers),
             counted=self._counted,
             record=record,
@@ -184,10 +184,11 @@ class Keeper:
         mine["task"]["version"] = before["task"]["version"]
         return differences(before, mine)
 
-    def resume(self, saved: ServerState) -> None:
+    def resume(self, saved: ServerState) -> bool:
         """Continue; the model stays when method, step size, budget or clients are others than they were.
 
-        Steps that were made smaller after a divergence stay so, unless something else is changed.
+        Steps that were made smaller after a divergence stay so, unless something else is changed. Returns whether
+        the server goes on with what it kept beside the model.
         """
         before, mine = dict(saved.identity), self._identity()
         fixed = [
@@ -210,14 +211,19 @@ class Keeper:
         self.epoch = max(self.epoch, saved.epoch + 1)
         self.step = saved.step
         self._counted = tuple(saved.counted)
-        self.state = self._continued(saved, len(saved.numbers))
-        self._watch = self._watching()
-
-    def _continued(self, saved: ServerState, clients: int) -> RoundState:
-        """The saved state where it fits the method; else its model at the method's start."""
         params = np.asarray(leaves(saved.state)["state/params"], np.float32)
-        first = first_state(self.method, params, clients)
-        if saved.identity["server"] != self.method.describe()["server"]:
+        first = first_state(self.method, params, len(saved.numbers))
+        self.state = self._continued(saved, first, changed=bool(changed))
+        self._watch = self._watching()
+        return self.state is not first
+
+    def _continued(self, saved: ServerState, first: RoundState, *, changed: bool) -> RoundState:
+        """The saved state where it fits the method; else its model at the method's start, `first`.
+
+        So also in another version where the server keeps what members said: they have forgotten it then.
+        """
+        forgotten = changed and self.method.client.kept > 0
+        if forgotten or saved.identity["server"] != self.method.describe()["server"]:
             return first
         try:
             state: RoundState = saved.restore(first)

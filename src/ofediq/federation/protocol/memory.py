@@ -41,8 +41,12 @@ class Owner:
         return {"federation": self.federation, "name": self.name}
 
     def remembers(self, method: Mapping[str, Any]) -> bool:
-        """Whether what a client of `method` remembers is of use here: its rule is the same, whatever it sends in."""
-        return all(self.method[name] == method.get(name) for name in ("dim", "client", "beside"))
+        """Whether what a client of `method` remembers is of use here: its rule is the same, whatever it sends in.
+
+        Where the server keeps what it said, that must be of the same version.
+        """
+        names = ("dim", "client", "beside", "version")
+        return all(self.method.get(name) == method.get(name) for name in names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,5 +209,6 @@ class Recall:
     def _owner(self, task: Task) -> Owner:
         plain = json.loads(task.encode())
         kept = ("dim", "client", "compress", "beside", "period")
-        method = {name: plain[name] for name in kept}
+        version = {"version": plain["version"]} if task.method.client.kept else {}
+        method = {name: plain[name] for name in kept} | version
         return Owner(self._federation, self._name, plain["model"] or {}, method)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +12,11 @@ from ofediq.federation.protocol.keeper import Keeper
 from ofediq.federation.protocol.members import Members
 from ofediq.federation.protocol.monitor import Monitor
 from ofediq.federation.protocol.secured import SecureRound
-from ofediq.federation.protocol.updates import OpenRound, add_up
-from ofediq.methods.guard import Guard
-from ofediq.methods.scales import weighed
+from ofediq.federation.protocol.state import ServerState
+from ofediq.federation.protocol.updates import OpenRound, Update, add_up
+from ofediq.methods import Method
+from ofediq.methods.ledger import Ledger
+from ofediq.methods.scales import guard_of, weighed
 from ofediq.methods.server import Totals
 from ofediq.randomness import Address
 
@@ -24,13 +27,29 @@ class Tally:
     """Adds up rounds.
 
     Args:
-        guard: what is known of the senders.
+        method: what runs.
+        dim: D.
+        clip: of the guard; None for none.
         members: who they are.
         monitor: where the record goes.
+
+    Attributes:
+        guard: what is known of the senders.
+        ledger: what they have said in all, where the server goes on adding it.
     """
 
-    def __init__(self, guard: Guard, members: Members, monitor: Monitor) -> None:
-        self.guard, self.members, self.monitor = guard, members, monitor
+    def __init__(
+        self, method: Method, dim: int, clip: float | None, members: Members, monitor: Monitor
+    ) -> None:
+        self.members, self.monitor = members, monitor
+        self.guard = guard_of(method, clip)
+        self.ledger = None if clip is None else Ledger.of(method.client, dim)
+
+    def restore(self, saved: ServerState, *, goes_on: bool) -> None:
+        """Continue from a saved state; `goes_on` if the server has kept what members said."""
+        self.guard.restore(saved.below("guard"))
+        if self.ledger is not None and goes_on:
+            self.ledger.restore(saved.below("ledger"))
 
     def trusts(self, name: str) -> bool:
         """Whether updates of this member are read."""
@@ -53,24 +72,42 @@ class Tally:
         names = sorted(one.updates, key=numbers.__getitem__)
         updates = {numbers[name]: one.updates[name] for name in names}
         vectors = {number: update.vectors for number, update in updates.items()}
-        factors = weighed(self.guard, keeper.method, keeper.state.down, vectors, len(self.members))
-        self.guard.closed(len(updates), one.clients)
-        totals = add_up(
-            keeper.method, task.dim, list(updates.values()), list(factors.values()), one.clients, one.step
-        )
-        self._judged(one, {name: factors[numbers[name]] for name in names})
+        found = weighed(self.guard, self.ledger, keeper.method, keeper.state.down, vectors, one.clients)
+        counts = [
+            Update(dict(found.vectors[number]), updates[number].bits if number in updates else 0)
+            for number in found.weights
+        ]
+        weights = list(found.weights.values())
+        totals = add_up(keeper.method, task.dim, counts, weights, one.clients, one.step)
+        self._judged(one, {name: found.factors[numbers[name]] for name in names})
+        for name in names:
+            if numbers[name] not in found.taken:
+                del one.updates[name]
         return totals
 
+    def close(self, *, counted: bool) -> None:
+        """The round that was added up is over, whether it `counted` or nothing of it did."""
+        if self.ledger is not None:
+            self.ledger.close(counted=counted)
+
+    def restart(self) -> None:
+        """The server and its members start anew, and know nothing of what was said."""
+        if self.ledger is not None:
+            self.ledger.restart()
+
+    def export(self) -> dict[str, Any]:
+        """Everything that a server which takes over needs, as arrays."""
+        kept = {} if self.ledger is None else {"ledger": self.ledger.export()}
+        return {"guard": self.guard.export(), **kept}
+
     def _judged(self, one: OpenRound, factors: Mapping[str, float]) -> None:
-        """Write down whose updates were cut or left out, and who is in quarantine now."""
+        """Write down whose updates were cut, and who is in quarantine now."""
         for name, factor in factors.items():
             row = self.monitor.client(name, self.members.numbers[name])
             row.clipped += factor < 1
             if not self.trusts(name) and not row.quarantined:
                 row.quarantined = True
                 log.warning("client %s is quarantined: `ofediq admit %s` lets it back", name, name)
-            if factor == 0:
-                del one.updates[name]
 
 
 def _secure_totals(one: OpenRound, secured: SecureRound, keeper: Keeper) -> Totals:

@@ -48,6 +48,10 @@ class Controlled(ClientRule):
         """The change of c_k, which becomes the mean gradient of the window."""
         return update / np.float32(self.period) - down.vectors["control"]
 
+    def worded(self, said: Array, down: Down) -> Array:
+        """u, from the change of c_k."""
+        return np.float32(self.period) * (said + down.vectors["control"])
+
     def settle(self, memory: Any, window: Window, outcome: Outcome, down: Down) -> dict[str, Array]:
         """c_k follows from what the server decoded, so that c stays the mean of all c_k."""
         xp = namespace(window.taken)

@@ -59,6 +59,10 @@ class VarianceReduced(ClientRule):
         """The change of m_k."""
         return update / np.float32(self.period)
 
+    def worded(self, said: Array, down: Down) -> Array:
+        """u, from the change of m_k."""
+        return np.float32(self.period) * said
+
     def beside(self, down: Down) -> Array:
         """w / (L gamma): with it m_k is Delta_k, and after u / L the mean gradient of the window."""
         return self._scale * down.model
