@@ -89,6 +89,15 @@ def test_what_learns_is_left_alone() -> None:
     assert one.monitor.problems == {}
 
 
+@pytest.mark.parametrize("error", [1e4, 1e30])
+def test_whoever_says_that_its_errors_are_huge_does_not_stop_the_others(error: float) -> None:
+    watch = Watch(first_state(methods.fedogd(0.1), np.zeros(2, np.float32), 10), 0, anchored=True)
+    honest = [Report(4, 4.0, 4.0)] * 7
+    state = first_state(methods.fedogd(0.1), np.ones(2, np.float32), 10)
+    assert watch.judge([*honest, *[Report(4, error, 4.0)] * 3], state, 1) == "good"
+    assert watch.judge([Report(4, error, 4.0)] * 10, state, 2) == "bad"
+
+
 def test_the_newest_good_model_is_not_trusted() -> None:
     states = [first_state(methods.fedogd(0.1), np.full(3, k, np.float32), 1) for k in range(5)]
     watch = Watch(states[0], 0, anchored=True)

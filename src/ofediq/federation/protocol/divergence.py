@@ -33,7 +33,8 @@ class Watch:
         step: of that state.
         anchored: whether an untrained model is a naive forecast, and so no worse.
 
-    A model may be bad long before its errors are reported, so the newest good one is not trusted.
+    A model may be bad long before its errors are reported, so the newest good one is not trusted. One that is bad is
+    so for most who report: a few whose errors are far off are no reason to go back.
 
     Bad windows in a row whose errors are alike, though the model moved a third as far in each as in the one before,
     come from data that have left the good model, not from its steps: the errors of a model that hardly moved are then
@@ -44,6 +45,7 @@ class Watch:
         self._good = [(state, step)]
         self._untrained = 0.0 if anchored else None
         self._recent = Report()
+        self._each: list[float] = []  # mean error of each report in it
         self._bad: list[tuple[float, float]] = []  # error and move of each bad window since the last good one
         self.error = self.naive = 0.0  # means of the last window
 
@@ -54,9 +56,11 @@ class Watch:
 
         "still": bad, and smaller steps did not help.
         """
+        found = [one.error / one.samples for one in reports if one.samples]
+        if self._untrained is None and found:
+            self._untrained = float(np.median(found))
+        self._each += found
         for one in reports:
-            if self._untrained is None and one.samples:
-                self._untrained = one.error / one.samples
             recent = self._recent
             self._recent = Report(
                 recent.samples + one.samples, recent.error + one.error, recent.naive + one.naive
@@ -66,8 +70,9 @@ class Watch:
         if samples < WINDOW and not hopeless:
             return "open"
         self.error, self.naive = self._recent.error / samples, self._recent.naive / samples
-        self._recent = Report()
-        if self.error > FAR * max(self.naive, self._untrained or 0.0):
+        usual, middle = max(self.naive, self._untrained or 0.0), float(np.median(self._each))
+        self._recent, self._each = Report(), []
+        if self.error > FAR * usual and middle > _ALIKE * usual:
             return "still" if self._stands_still(state) else "bad"
         self._good, self._bad = [*self._good[-1:], (state, step)], []
         return "good"
