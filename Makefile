@@ -8,7 +8,7 @@ export OFEDIQ_DATA ?= $(abspath ../shared/data)
 endif
 
 BENCH ?= peers
-SANITIZED = any_stack or quantizer or bad_arguments or other_shapes or other_sizes or (equals_jax and cnn) or of_numpy or with_compiled_code
+SANITIZED = topk or errors or scaffold or any_stack or quantizer or bad_arguments or other_shapes or other_sizes or (equals_jax and cnn) or of_numpy or with_compiled_code
 
 .PHONY: help setup run test check format bench readers sanitize device flower docs clean
 
