@@ -54,6 +54,32 @@ def test_a_torch_network_repeats_the_built_in_run(method: Method, digits: Stream
         np.testing.assert_allclose(as_built_in(found.params), expected.params, rtol=1e-3, atol=1e-5)
 
 
+class Rows(nn.Module):  # type: ignore[name-defined]  # torch is not typed here
+    """The rows of an image, one after another: torch cannot take the gradients of several at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows, self.scores = nn.GRU(8, 5, batch_first=True), nn.Linear(5, 10)
+
+    def forward(self, x: Any) -> Any:
+        return self.scores(self.rows(x)[0][:, -1])
+
+
+def test_a_recurrent_module_learns_sample_by_sample(digits: Stream) -> None:
+    model = from_torch(lambda seed: Rows(), "classification", classes=10)
+    x, y = digits.x[:3], digits.y[:3]
+    params = model.initial(0)
+    together = model.batch_gradient(params, x, y, np.ones(3, np.float32))[2]
+    for given in (params, np.tile(params, (3, 1))):
+        np.testing.assert_allclose(model.client_gradients(given, x, y).sum(0), together, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        model.evaluate(np.tile(params, (3, 1)), x, y)[0], model.evaluate(params, x, y)[0], rtol=1e-4
+    )
+    result = simulate(methods.fedomd(period=3, step_size=0.1), digits.head(6), model)
+    assert np.isfinite(result.loss).all()
+    assert "torch computes it: GRU has no translation" in result.engine
+
+
 def test_the_plain_loop_needs_no_jax_arrays(digits: Stream) -> None:
     model = from_torch(two_layers, "classification")
     method = methods.fedomd(period=2, step_size=0.1)

@@ -43,6 +43,7 @@ class TorchModel(Model):
         classes: the number of class scores, if known.
         threads: how many threads torch uses for this model.
         lower: whether JAX, or a stack of layers, may compute instead of torch.
+        in_turn: set when torch was found not to take several models or gradients at once.
     """
 
     name: str
@@ -58,6 +59,7 @@ class TorchModel(Model):
     # Calling a module with other parameters puts them inside it for the time of the call, so one call at a time;
     # with clients on several devices, callbacks come from several threads.
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    in_turn: threading.Event = field(default_factory=threading.Event, repr=False)
 
     @property
     def dim(self) -> int:  # type: ignore[override]  # derived here, an attribute in the base class
@@ -197,8 +199,20 @@ class TorchModel(Model):
         def loss(params: Tensor, x: Tensor, y: Tensor) -> Tensor:
             return self._losses(self._batch_outputs(params, x[None]), y[None])[0]
 
-        axes = (0 if params.ndim == 2 else None, 0, 0)
-        return (functions.vmap(functions.grad(loss), in_dims=axes)(params, xs, ys),)
+        gradient = functions.grad(loss)
+        if params.ndim == 2:
+            return (self._each(gradient, params, xs, ys),)
+        return (self._each(lambda x, y: gradient(params, x, y), xs, ys),)
+
+    def _each(self, function: Callable[..., Tensor], *arrays: Tensor) -> Tensor:
+        """`function` of each row: of all at once, or in turn where torch cannot, as with recurrent modules."""
+        torch = extra("torch", "torch")
+        if not self.in_turn.is_set():
+            try:
+                return torch.vmap(function)(*arrays)
+            except (RuntimeError, InputError):  # if the rows themselves are wrong, the first of them tells
+                self.in_turn.set()
+        return torch.stack([function(*row) for row in zip(*arrays, strict=True)])
 
     def _batch_gradient(
         self, params: Tensor, xs: Tensor, ys: Tensor, weights: Tensor
@@ -214,8 +228,7 @@ class TorchModel(Model):
         """Outputs of each sample, [n, ...]; `params` is [dim], or [n, dim] with one model per sample."""
         if params.ndim == 1:
             return self._batch_outputs(params, xs)
-        one = extra("torch", "torch").vmap(lambda own, x: self._batch_outputs(own, x[None])[0])
-        return one(params, xs)
+        return self._each(lambda own, x: self._batch_outputs(own, x[None])[0], params, xs)
 
     def _batch_outputs(self, params: Tensor, xs: Tensor) -> Tensor:
         """What the module gives for a batch when its parameters are those in the flat vector `params`."""
