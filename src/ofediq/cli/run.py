@@ -74,7 +74,7 @@ def run(
     require_simulator()
     chosen = _configuration(given, config, out if resume else None)
     if resume and out is not None and (summary := _finished(chosen, out)) is not None:
-        _show(summary, as_json)
+        answer(summary, as_json, _show)
         return
     follower = _tracker(chosen, TrackerChoice(**tracked))
     with _together(chosen, processes, coordinator, process, of) as first:

@@ -54,7 +54,7 @@ def test_a_torch_network_repeats_the_built_in_run(method: Method, digits: Stream
         np.testing.assert_allclose(as_built_in(found.params), expected.params, rtol=1e-3, atol=1e-5)
 
 
-class Rows(nn.Module):  # type: ignore[name-defined]  # torch is not typed here
+class Rows(nn.Module):  # type: ignore[misc]  # torch is not typed here
     """The rows of an image, one after another: torch cannot take the gradients of several at once."""
 
     def __init__(self) -> None:
