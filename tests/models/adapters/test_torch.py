@@ -15,7 +15,7 @@ from ofediq.simulation import reference, simulate
 from ofediq.streams import Stream
 
 torch = pytest.importorskip("torch", reason="needs the extra ofediq[torch]")
-nn = torch.nn
+nn: Any = torch.nn
 
 
 def two_layers(seed: int = 0) -> Any:
