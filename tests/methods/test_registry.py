@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import optax
 import pytest
@@ -27,21 +29,30 @@ def test_every_entry_is_documented(name: str) -> None:
     assert isinstance(made, methods.Method)
 
 
+SMALL = [  # fewer clients than send in a mean step, fewer coordinates than a byte has bits
+    Terms(budget=0.1, dim=1, clients=1, steps=100),
+    Terms(budget=1e-4, dim=13, clients=20, steps=100),
+    Terms(budget=1.0, dim=7, clients=2, steps=100),
+]
+
+
+@pytest.mark.parametrize("terms", [TERMS, *SMALL], ids=lambda terms: f"D={terms.dim}")
+@pytest.mark.parametrize("preset", methods.PRESETS)
 @pytest.mark.parametrize("name", [name for name, one in entries().items() if one.spend is not None])
-def test_a_budget_is_not_exceeded(name: str) -> None:
-    made = entries()[name].make({}, TERMS)
+def test_a_budget_is_not_exceeded(name: str, preset: str, terms: Terms) -> None:
+    made = entries()[name].make({}, replace(terms, preset=preset), preset=preset)
     if not made.participation.foreseeable or hasattr(made.server, "budget"):
         pytest.skip("it keeps its budget on the way")
-    each = formula_bits(made, TERMS.dim)
+    each = formula_bits(made, terms.dim)
     if each != each:  # no formula: the bits of a message are counted
         updates = (
             np.random.default_rng(0)
-            .standard_normal((1, made.client.sends(TERMS.dim)["update"]))
+            .standard_normal((1, made.client.sends(terms.dim)["update"]))
             .astype(np.float32)
         )
         each = float(made.compress.apply(updates, Address(0, 1, np.arange(1)))[1][0])
-    rate = float(made.participation.rates(TERMS.clients).mean())
-    assert rate / made.period * each * TERMS.clients <= TERMS.bits_per_step * (1 + 1e-6)
+    rate = float(made.participation.rates(terms.clients).mean())
+    assert rate / made.mean_window * each * terms.clients <= terms.bits_per_step * (1 + 1e-6)
 
 
 def test_parameters_by_name() -> None:

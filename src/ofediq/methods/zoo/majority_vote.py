@@ -29,7 +29,8 @@ class Majority(Combine):
 
 
 def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
-    return {"rate": min(1.0, terms.bits_per_step / terms.clients / (terms.dim + 32))}
+    each = 32 + 8 * -(-terms.dim // 8)  # whole bytes
+    return {"rate": min(1.0, terms.bits_per_step / terms.clients / each)}
 
 
 @named(

@@ -50,8 +50,8 @@ def _best_groups(terms: Terms, bits: int, noisy: bool) -> int:
     """
     each = terms.bits_per_step / terms.clients
     wanted = round(bits * terms.dim / each / (10 if noisy else 3))
-    most = max(terms.clients // 8, math.ceil(8 * math.ceil(bits / 8) / each))
-    return max(1, min(wanted, most))
+    least = math.ceil(8 * math.ceil(bits / 8) / each)  # pays for one coordinate
+    return max(least, min(wanted, terms.clients // 8))
 
 
 def _least(senders: int) -> int:
