@@ -10,7 +10,10 @@ import pytest
 from ofediq import methods, models, streams
 from ofediq.errors import InputError
 from ofediq.methods import Method
+from ofediq.methods import round as rounds
+from ofediq.methods.client import Window
 from ofediq.methods.loudness import UNKNOWN, pack
+from ofediq.methods.server import Totals
 from ofediq.randomness import Address
 from ofediq.simulation import simulate
 from ofediq.streams import Stream
@@ -131,6 +134,31 @@ def test_budget_is_kept_from_the_first_step_to_the_last(
     assert result.bits_wire[-steps // 3 :].sum() > 0.1 * min(whole, result.bits_wire.sum())
     paper = simulate(methods.at_budget("ofediq", share, SOFTMAX.dim, clients, step_size=0.1), stream, SOFTMAX)
     assert result.accuracy[-1] > paper.accuracy[-1] - 0.002
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1e30])
+def test_gradients_of_any_size_keep_the_budget(scale: float) -> None:
+    # The round alone, on gradients that do not depend on the model: 600 steps of five clients, 48 bits a step.
+    clients, dim, steps, budget = 5, 3, 600, 0.1
+    method = methods.at_budget("ofedgrid", budget, dim, clients, steps=steps, step_size=1e-9)
+    state, rng, spent = (
+        rounds.first_state(method, np.zeros(dim, np.float32), clients),
+        np.random.default_rng(0),
+        0.0,
+    )
+    for step in range(1, steps + 1):
+        address = Address(0, step, np.arange(clients))
+        loud = scale * np.exp(rng.standard_normal((clients, 1)))
+        gradients = (loud * rng.standard_normal((clients, dim))).astype(np.float32)
+        window = Window(state.down.model, gradients, np.ones(clients, np.float32))
+        with np.errstate(over="ignore"):  # a quiet client's update is divided by its rate
+            wanted, sends = rounds.decide(method, window, state.down, (), address, clients)
+            decoded, bits = rounds.transmit(method, wanted, state.down, address)
+        cost = np.float32((bits * sends).sum())
+        totals = Totals({"update": sends @ decoded["update"]}, sends.sum(), cost, clients, np.int32(step))
+        state, spent = rounds.server_round(method, state, totals, np.uint32(0))[0], spent + float(cost)
+    assert 0.9 <= spent / (budget * 32 * clients * dim * steps) <= 1.05
+    assert np.isfinite(state.server.signal).all()
 
 
 def test_with_all_bits_it_is_fedogd(digits: Stream) -> None:

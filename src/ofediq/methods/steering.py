@@ -25,7 +25,7 @@ _FASTEST = 16.0  # largest factor that z moves by in one step
 _LOST = 12.0  # expected messages that fail to come before the scale counts as lost: by chance once in e^12
 _TELLING = 2.0**10  # louder messages reach the largest symbol: their size says nothing of the update's shape
 _PATIENCE = 8  # rounds at least over which a credit or a debt is made up for, or an eighth of them
-_LEAST, _MOST = 2.0**-110, 2.0**100  # between them lies every step of a grid
+_LEAST, _MOST = 2.0**-110, 2.0**112  # between them lies every step of a grid: 2^15 of them are a float
 
 
 class Signal(NamedTuple):
