@@ -7,7 +7,7 @@ from ofediq import __version__
 from ofediq.cli import app
 from ofediq.errors import OFedIQError
 
-HEAVY = {"jax", "optax", "scipy", "sklearn", "pandas", "pyarrow", "matplotlib", "constriction"}
+HEAVY = {"numpy", "jax", "optax", "scipy", "sklearn", "pandas", "pyarrow", "matplotlib", "constriction"}
 
 
 def run(

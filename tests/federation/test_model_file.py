@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from typer.testing import CliRunner
 
@@ -88,6 +89,45 @@ def test_a_folder_stands_for_its_model_and_dicts_go_by_name(tmp_path: Path) -> N
     save_model(tmp_path / "model.safetensors", np.array([1, 10, 100], np.float32), spec, {})
     learnt = ofediq.load_model(tmp_path)
     assert learnt.predict([{"wind": 2.0, "heat": 1.0}]).tolist() == learnt.predict([[1.0, 2.0]]).tolist()
+
+
+def sum_of_three(tmp_path: Path) -> ofediq.federation.LearntModel:
+    spec = ModelSpec("linear", (3,), "regression", features=("a", "b", "c"))
+    save_model(tmp_path, np.array([1, 10, 100, 0], np.float32), spec, {})
+    return ofediq.load_model(tmp_path)
+
+
+def test_samples_are_read_by_name_or_shape(tmp_path: Path) -> None:
+    model = sum_of_three(tmp_path / "model.safetensors")
+    table = pandas.DataFrame({"c": [3.0, 0.0], "a": [1.0, 4.0], "b": [2.0, 0.0]})
+    mixed = [[1, 2, 3], {"c": 0, "b": 0, "a": 4}]
+    for x in (table, mixed, table.to_dict("records"), table[["a", "b", "c"]].to_numpy()):
+        assert model.predict(x).tolist() == [321.0, 4.0]
+    assert model.predict([1, 2, 3]).tolist() == [321.0]
+    assert model.predict([]).shape == model.predict(np.zeros((0, 3))).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (
+            [[1, 2], [3, 4], [5, 6]],
+            r"samples of shape \[3\], got \[3, 2\]",
+        ),  # six numbers are not two samples
+        ([[1, 2]], r"samples of shape \[3\], got \[1, 2\]"),
+        ([[1, 2, 3], [1, 2]], r"samples of \[3\] numbers"),
+        ([[1, 2, "x"]], r"samples of \[3\] numbers"),
+        ([[1, 2, float("nan")]], "must be finite"),
+        ([[1e39, 2, 3]], "must be finite"),
+        ({"a": 1, "b": 2, "c": 3}, "several samples"),
+        ([{"a": 1, "b": 2}], "has no 'c'"),
+        ("abc", "several samples"),
+        (None, "several samples"),
+    ],
+)
+def test_samples_that_do_not_fit_are_one_sentence(x: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        sum_of_three(tmp_path / "model.safetensors").predict(x)
 
 
 @pytest.mark.parametrize("damage", [b"", b"short", b"\xff" * 40, b"\x02\0\0\0\0\0\0\0{}"])

@@ -46,7 +46,15 @@ from ofediq.codec.rotation import rotate_rows, rotate_rows_back, rotation_blocks
 from ofediq.codec.schemes.additive import bits_for
 from ofediq.codec.schemes.blockwise import Blockwise
 from ofediq.codec.schemes.grid import grid_bits
-from ofediq.codec.schemes.scheme import decode_each, read_floats, require_signal, write_floats
+from ofediq.codec.schemes.scheme import (
+    UsualScheme,
+    decode_each,
+    read_floats,
+    read_norms,
+    require_length,
+    require_signal,
+    write_floats,
+)
 from ofediq.codec.schemes.sparse import largest, position_bits
 from ofediq.codec.sizes import class_bits, class_counts, payload_bits, symbol_bits
 from ofediq.codec.stack import Stack
@@ -65,6 +73,7 @@ __all__ = [
     "Run",
     "Source",
     "Stack",
+    "UsualScheme",
     "bits_for",
     "block_layout",
     "block_maxima",
@@ -94,6 +103,8 @@ __all__ = [
     "push_symbols",
     "read_floats",
     "read_model",
+    "read_norms",
+    "require_length",
     "require_signal",
     "rotate_rows",
     "rotate_rows_back",

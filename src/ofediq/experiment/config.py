@@ -24,7 +24,6 @@ from ofediq.settings import (
     one_of,
     setting,
 )
-from ofediq.storage import differing
 
 DEFAULT_CLIENTS, DEFAULT_STEPS, DEFAULT_BUDGET = 1000, 300, 0.01
 _PAPER_METHODS = ("fedogd", "ofedavg", "fedomd", "ofediq")
@@ -234,6 +233,8 @@ class Config(Settings):
         >>> Config(budget=0.1).difference(Config())
         'budget is 0.1, not 0.01'
         """
+        from ofediq.storage import differing  # here: a command's help page must not load NumPy
+
         found = differing(self.to_dict(), other.to_dict())
         return next((f"{name} is {mine}, not {theirs}" for name, mine, theirs in found), "")
 

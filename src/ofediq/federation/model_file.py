@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from ofediq.errors import DataError, InputError
 from ofediq.federation import clock
-from ofediq.federation.protocol.inputs import Inputs
+from ofediq.federation.protocol.inputs import Inputs, samples_in
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.models import Model
 from ofediq.storage import save_bytes
@@ -77,20 +77,19 @@ class LearntModel:
 
         Arguments:
             x: samples as the model read them: readings in any unit for a model on features, else scaled like those of
-                `card["data"]`. Also dicts, by the names in the task.
+                `card["data"]`. Also dicts, or a table with named columns, by the names in the task.
             y: for a model on features, the target of each row, used after its prediction; None or NaN where it is
                 not known.
             time: seconds since 1970 of each row, for features with a calendar.
         """
         if self.spec is None or self.model is None:
             raise InputError("`model` must be a built-in one to predict, got one that is not")
+        rows = samples_in(x)
         if self.spec.pipeline is not None:
-            return self._in_order(list(x), y, time)
-        inputs = Inputs(self.spec, labelled=self.model.task == "classification")
-        if len(x) and isinstance(x[0], Mapping):
-            samples = np.concatenate([inputs.readings(row) for row in x])
-        else:
-            samples = np.asarray(x, np.float32).reshape(-1, *self.spec.shape)
+            return self._in_order(list(rows), y, time)
+        samples = Inputs(self.spec, labelled=self.model.task == "classification").many(rows)
+        if not len(samples):
+            return np.zeros(0)
         found = np.asarray(self.model.predict(self.params, samples))
         return np.asarray(self.spec.labels)[found] if self.spec.labels else found
 

@@ -6,6 +6,7 @@ pipeline every client makes its own features online, with the same bits as in th
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.errors import DataError, InputError
+from ofediq.errors import DataError, InputError, shown
 from ofediq.federation.protocol.intervals import Misses
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.streams.cells import NO_NUMBER
@@ -68,7 +69,8 @@ class Inputs:
         else:
             try:
                 given = np.asarray(x, np.float64)[None]
-                values = given.astype(np.float32) if self.pipeline is None else _read(given)
+                with np.errstate(over="ignore"):
+                    values = given.astype(np.float32) if self.pipeline is None else _read(given)
             except (TypeError, ValueError):
                 raise InputError(f"`x` must hold numbers, got {x!r}") from None
         spec = self.spec
@@ -77,6 +79,26 @@ class Inputs:
         if np.isinf(values).any() or (self.pipeline is None and np.isnan(values).any()):
             raise InputError("`x` must be finite, got NaN or infinity")
         return values if spec is None else values.reshape(1, *spec.shape)
+
+    def many(self, samples: Any) -> Row:
+        """Several samples, [n, ...]: an array of them, or a sequence of what `readings` takes; without a pipeline."""
+        if not isinstance(samples, np.ndarray) and any(isinstance(one, Mapping) for one in samples):
+            return np.concatenate([self.readings(one) for one in samples])
+        assert self.spec is not None
+        shape = self.spec.shape
+        try:
+            with np.errstate(over="ignore"):
+                values = np.asarray(samples, np.float32)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"`x` must hold samples of {list(shape)} numbers, got {shown(samples)}"
+            ) from None
+        one = values.shape == shape
+        if values.size and not one and math.prod(values.shape[1:]) != math.prod(shape):
+            raise InputError(f"`x` must have samples of shape {list(shape)}, got {list(values.shape)}")
+        if not np.isfinite(values).all():
+            raise InputError("`x` must be finite, got NaN or infinity")
+        return values.reshape(-1 if values.size else 0, *shape)
 
     def observe(self, readings: Row, time: float) -> Row:
         """What the model reads at these `readings`; they count as seen."""
@@ -173,9 +195,19 @@ class Inputs:
                     f"`x` must have the task's features and no others, got one that {which} {name!r}"
                 )
         try:
-            return np.asarray([[x[name] for name in spec.features]], np.float32)
+            with np.errstate(over="ignore"):
+                return np.asarray([[x[name] for name in spec.features]], np.float32)
         except (TypeError, ValueError):
             raise InputError(f"`x` must hold numbers, got {x!r}") from None
+
+
+def samples_in(x: Any) -> Any:
+    """Samples one after another: the rows of a table as dicts by name, anything else as it is; or `InputError`."""
+    if hasattr(x, "to_dict") and hasattr(x, "columns"):
+        return x.to_dict("records")
+    if isinstance(x, (str, bytes, Mapping)) or not hasattr(x, "__len__"):
+        raise InputError(f"`x` must be several samples, one after another, got {shown(x)}")
+    return x
 
 
 def _read(given: npt.NDArray[np.float64]) -> Row:
