@@ -1,4 +1,4 @@
-"""The compiled reader of packed messages against NumPy's: the same numbers, the same refusals."""
+"""Packed messages in compiled code against NumPy: the same bytes, the same numbers, the same refusals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ofediq.codec import Encoded
-from ofediq.codec.packed import digit_bytes, pack_digits, unpack_rows
+from ofediq.codec.packed import digit_bytes, pack, pack_digits, unpack, unpack_rows
 from ofediq.errors import WireError
 from ofediq.kernels import library
 from ofediq.methods import quantize
@@ -39,6 +39,17 @@ def test_digits_are_those_of_numpy(count: int, base: int, seed: int, damaged: bo
             found[switch] = digits[good].tolist(), good.tolist()
     assert found["0"] == found["1"]
     assert found["1"][1][0]
+
+
+@given(st.integers(1, 900), st.integers(1, 2**15), st.integers(0, 2**32 - 1))
+def test_symbols_are_written_as_numpy_does(count: int, levels: int, seed: int) -> None:
+    symbols = np.random.default_rng(seed).integers(-levels, levels + 1, count).astype(np.int32)
+    made = []
+    for switch in "01":
+        with mock.patch.dict(os.environ, {library.SWITCH: switch}):
+            made.append(pack(symbols, levels))
+    assert made[0] == made[1]
+    np.testing.assert_array_equal(unpack(*made[0], count, levels), symbols)
 
 
 @given(st.integers(1, 900), st.integers(1, 40), st.sampled_from([16, 32]), st.integers(0, 2**32 - 1))

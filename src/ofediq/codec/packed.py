@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ofediq.codec.arithmetic import MAX_LEVELS
 from ofediq.codec.blocks import MAX_DIM, TILE
 from ofediq.codec.message import Symbols, Vector, require_norm_bits
-from ofediq.codec.readers import DigitLayout, SymbolScale, read_rows
+from ofediq.codec.readers import DigitLayout, SymbolScale, read_rows, write_groups
 from ofediq.errors import WireError, require_integer
 
 Digits = NDArray[np.uint64]
@@ -95,6 +95,7 @@ def packed_symbol_bytes(dim: int, levels: int) -> int:
     return digit_bytes(dim, 2 * levels + 1)
 
 
+@lru_cache(maxsize=256, typed=True)
 def packed_payload_bytes(dim: int, levels: int, blocks: int, norm_bits: int = 32) -> int:
     """Size of the payload of a `packed` frame, which depends on nothing else.
 
@@ -149,13 +150,24 @@ def pack_digits(digits: Digits, base: int) -> tuple[bytes, int]:
 
 def _packed(digits: NDArray[Any], lowest: int, base: int) -> tuple[bytes, int]:
     """`pack_digits` of `digits` - `lowest`."""
-    rounds = _rounds(digits.size, base)
-    parts, last = [], 0
-    for each in rounds:
-        for digit in digits[each.grouped :].tolist():
+    rounds, last = _rounds(digits.size, base), 0
+    low, found = write_groups(digits, lowest, rounds) or _gathered(digits, lowest, rounds)
+    for each, some in zip(rounds, found, strict=False):
+        for digit in some[each.grouped :].tolist():
             last = last * each.base + digit - lowest
+        lowest = 0
+    whole = (_last_bits(rounds) - 1) // 8
+    return low + (last & (1 << 8 * whole) - 1).to_bytes(whole, "little"), last >> 8 * whole
+
+
+def _gathered(
+    digits: NDArray[Any], lowest: int, rounds: tuple[Grouping, ...]
+) -> tuple[bytes, list[NDArray[Any]]]:
+    """The low bytes of all groups, and the digits of each round."""
+    parts, found = [], [digits]
+    for each in rounds:
         values = np.empty(each.groups, np.uint64)
-        rows = digits[: each.grouped].reshape(each.group, each.groups)
+        rows = found[-1][: each.grouped].reshape(each.group, each.groups)
         for start in range(0, each.groups, TILE):  # temporary arrays that stay in the cache
             some = values[start : start + TILE]
             some[:] = 0
@@ -165,10 +177,9 @@ def _packed(digits: NDArray[Any], lowest: int, base: int) -> tuple[bytes, int]:
                     row.astype(np.uint64) if lowest == 0 else (row - row.dtype.type(lowest)).astype(np.uint64)
                 )
         parts.append(_low_bytes(values, each.low_bytes))
-        digits, lowest = values >> np.uint64(8 * each.low_bytes), 0
-    whole = (_last_bits(rounds) - 1) // 8
-    parts.append((last & (1 << 8 * whole) - 1).to_bytes(whole, "little"))
-    return b"".join(parts), last >> 8 * whole
+        found.append(values >> np.uint64(8 * each.low_bytes))
+        lowest = 0
+    return b"".join(parts), found
 
 
 def unpack(data: bytes, tail: int, count: int, levels: int) -> Symbols:

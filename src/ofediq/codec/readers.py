@@ -1,10 +1,11 @@
-"""The reader of `packed` in compiled code, bit for bit the same, where that is there already."""
+"""Reading and writing `packed` in compiled code, bit for bit the same, where that is there already."""
 
 from __future__ import annotations
 
 import ctypes
+import itertools
 from collections.abc import Sequence
-from ctypes import c_float, c_int32, c_int64, c_uint64, c_void_p
+from ctypes import c_float, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
@@ -121,6 +122,28 @@ def read_rows(
         packed.levels, packed.most_norm = scale.levels, scale.most
         packed.norms, packed.blocks = norms.ctypes.data, norms.shape[1]
     return None if code.read_packed(ctypes.byref(packed)) else (found, good)
+
+
+def write_groups(
+    digits: NDArray[Any], lowest: int, rounds: tuple[Any, ...]
+) -> tuple[bytes, list[NDArray[Any]]] | None:
+    """Low bytes of all groups of `digits` - `lowest`, and the digits of each round; None without compiled code."""
+    code = library.find()
+    if code is None or digits.dtype.itemsize != 4 or not digits.flags.c_contiguous:
+        return None
+    size = sum(each.groups * each.low_bytes for each in rounds)
+    groups = [each.groups for each in rounds]
+    low, rests = np.empty(size + 8, np.uint8), np.empty(sum(groups), np.uint32)
+    code.write_packed(
+        c_void_p(digits.ctypes.data),
+        c_uint32(lowest & 0xFFFFFFFF),
+        _rounds(rounds),
+        c_int32(len(rounds)),
+        c_void_p(low.ctypes.data),
+        c_void_p(rests.ctypes.data),
+    )
+    cuts = itertools.pairwise(itertools.accumulate(groups, initial=0))
+    return low[:size].tobytes(), [digits, *(rests[start:stop] for start, stop in cuts)]
 
 
 @lru_cache(maxsize=256)

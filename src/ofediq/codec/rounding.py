@@ -30,8 +30,8 @@ def symbols_and_norms(
         return None
     count, dim = updates.shape
     stride = dim + _ROOM
-    rows, symbols = np.zeros((count, stride), np.float32), np.empty((count, stride), np.int32)
-    rows[:, :dim] = updates
+    rows, symbols = np.empty((count, stride), np.float32), np.empty((count, stride), np.int32)
+    rows[:, :dim], rows[:, dim:] = updates, 0
     keys = np.empty((count, 2), np.uint32)
     keys[:, 0], keys[:, 1] = np.ravel(key.first), np.ravel(key.second)
     norms, scratch = np.empty((count, blocks), np.float32), np.empty(blocks + _ROOM, np.float32)

@@ -1,5 +1,5 @@
-/* Reading the uniform code of digits (codec/packed.py), many messages of one shape at a time, and the numbers that
- * symbols and norms stand for (codec/values.py), with the same bits as NumPy has them.
+/* The uniform code of digits (codec/packed.py). Writing it, group by group; reading it, many messages of one shape at a
+ * time, and the numbers that symbols and norms stand for (codec/values.py), with the same bits as NumPy has them.
  */
 #ifndef OFEDIQ_PACKED_H
 #define OFEDIQ_PACKED_H
@@ -27,6 +27,43 @@ struct packed_rows {
     uint32_t *digits;     /* [rows][count]; with norms float32 values are written there */
     uint8_t *good;        /* [rows] */
 };
+
+INLINE void write_number(uint8_t *at, uint64_t number, int count) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    (void)count;
+    memcpy(at, &number, 8);
+#else
+    for (int i = 0; i < count; i++) at[i] = (uint8_t)(number >> 8 * i);
+#endif
+}
+
+/* One round of gathering: the low bytes of each group's number, with eight bytes of room behind them, and its rest. */
+static uint8_t *gather(const uint32_t *digits, uint32_t lowest, const struct gathering *g, uint8_t *low, uint32_t *rest) {
+    for (int64_t first = 0; first < g->groups; first += TOGETHER) {
+        int many = g->groups - first < TOGETHER ? (int)(g->groups - first) : TOGETHER;
+        uint64_t numbers[TOGETHER] = {0};
+        for (int k = 0; k < g->group; k++) {
+            const uint32_t *row = digits + k * g->groups + first;
+            for (int j = 0; j < many; j++) numbers[j] = numbers[j] * g->base + (uint32_t)(row[j] - lowest);
+        }
+        for (int j = 0; j < many; j++, low += g->low_bytes) {
+            write_number(low, numbers[j], g->low_bytes);
+            rest[first + j] = (uint32_t)(numbers[j] >> 8 * g->low_bytes);
+        }
+    }
+    return low;
+}
+
+/* All rounds: their low bytes one after another, and their rests, which are the digits of the next round. */
+API void write_packed(const uint32_t *digits, uint32_t lowest, const struct gathering *rounds, int32_t round_count,
+                      uint8_t *low, uint32_t *rests) {
+    for (const struct gathering *g = rounds; g < rounds + round_count; g++) {
+        low = gather(digits, lowest, g, low, rests);
+        digits = rests;
+        rests += g->groups;
+        lowest = 0;
+    }
+}
 
 /* Takes the last `loose` digits off the number in limbs, two at a time where 64 bits hold them. */
 static void take_loose(uint64_t *limbs, int64_t *size, const struct gathering *g, uint32_t *digits) {
