@@ -65,6 +65,14 @@ def test_parameters_by_name() -> None:
     assert parse("a(b=[1, 2], c='x', d=None)") == ("a", {"b": [1, 2], "c": "x", "d": None})
 
 
+@pytest.mark.parametrize("name", ["fedogd", "laq", "lasg", "scaffold"])
+def test_without_a_step_size_the_methods_own_is_used(name: str) -> None:
+    own = next(one.default for one in entries()[name].parameters if one.name == "step_size")
+    for made in (methods.make(name), methods.at_budget(name, 0.5, 650, 40)):
+        assert made.server.step_size == own  # type: ignore[attr-defined]  # these have one
+    assert methods.make(name, step_size=0.3).server.step_size == 0.3  # type: ignore[attr-defined]  # likewise
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

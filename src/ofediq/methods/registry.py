@@ -151,7 +151,7 @@ class Entry:
         Args:
             given: parameters by name.
             terms: what to fit the others to.
-            common: `step_size` and `preset` of the run, for methods that have them.
+            common: `step_size` and `preset` of the run, for methods that have them; None for a method's own default.
 
         A parameter called `inner` is a method: its text is made with the same terms.
         """
@@ -160,7 +160,7 @@ class Entry:
             if name not in known:
                 have = ", ".join(known) or "none"
                 raise InputError(f"`{name}` is not a parameter of {self.name}: it has {have}")
-        values = {name: value for name, value in common.items() if name in known}
+        values = {name: value for name, value in common.items() if name in known and value is not None}
         if terms is not None and self.spend is not None:
             values |= self.spend(terms, given)
         values |= given
@@ -235,7 +235,9 @@ def known(text: str) -> str:
     return text
 
 
-def make(text: str, terms: Terms | None = None, *, step_size: float = 0.01, preset: str = "paper") -> Method:
+def make(
+    text: str, terms: Terms | None = None, *, step_size: float | None = None, preset: str = "paper"
+) -> Method:
     """The method that `text` names, such as "ofediq(levels=7)"; the rest comes from `terms` or has its default.
 
     >>> make("ofedavg(rate=0.25)").participation
@@ -251,7 +253,7 @@ def at_budget(
     dim: int,
     clients: int,
     *,
-    step_size: float = 0.01,
+    step_size: float | None = None,
     preset: str = "paper",
     planner: str = "paper",
     steps: int | None = None,
