@@ -7,7 +7,9 @@ eigenvalue of the form is positive.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +18,7 @@ import pytest
 from ofediq.theory import ofedavg_step_limit, ofediq_step_limit, regret_bound_curve
 
 Floats = npt.NDArray[np.float64]
-FEATURES = {
+FEATURES: dict[str, Callable[[np.random.Generator, tuple[int, int, int]], Floats]] = {
     "normal": lambda rng, shape: rng.standard_normal(shape),
     "equal": lambda rng, shape: np.ones(shape),
     "spiky": lambda rng, shape: (
@@ -42,7 +44,7 @@ class Game:
         """Regret minus bound after each step, [steps, n], for n choices of all targets and a first model."""
         y, first = choices[:, : -self.dim].reshape(-1, self.steps, self.clients), choices[:, -self.dim :]
         best = 2 * np.einsum("tkd,ntk,tk->nd", self.x, y, self.there) @ self.inverse
-        common = {"clients": self.clients, "smoothness": self.smoothness}
+        common: dict[str, Any] = {"clients": self.clients, "smoothness": self.smoothness}
         limit = (
             ofedavg_step_limit(rate, **common)
             if period == 1
@@ -62,7 +64,7 @@ class Game:
             sent = sum(pattern or ())
             chance = 1.0 if pattern is None else rate**sent * (1 - rate) ** (len(pattern) - sent)
             regret += chance * self.regret(y, first, best, pattern, rate, period, eta)
-        return regret - bound
+        return np.asarray(regret - bound)
 
     def regret(
         self,

@@ -75,17 +75,9 @@ def load_file(
     table = path if isinstance(path, Table) else read_table(path)
     clock = _clock_columns(table, time_column)
     chosen = _feature_columns(table, target, client_column, clock, features, alone=missing == "keep")
-    table = _with_moments(table, clock)
     needed = [target, *clock[:1], *([] if client_column is None else [client_column])]
-    if missing == "keep":
-        table = _complete_rows(table, needed, "drop")
-    else:
-        table = _complete_rows(table, [*chosen, *needed], missing)
-    time = None
-    if clock:
-        moments = numbers(table.frame[clock[0]])
-        rows = np.argsort(moments, kind="stable")
-        table, time = table.take(rows), moments[rows]
+    used, rule = (needed, "drop") if missing == "keep" else ([*chosen, *needed], missing)
+    table, time = _in_time_order(_complete_rows(_with_moments(table, clock), used, rule), clock)
     encoded = encode_target(table.frame[target], task)
     ids, client_names = (None, ()) if client_column is None else encode_clients(table.frame[client_column])
     x, feature_names = _features(table, chosen)
@@ -128,6 +120,15 @@ def _with_moments(table: Table, clock: Sequence[str]) -> Table:
     frame = table.frame
     moments = moments_of(frame[clock[0]]) if len(clock) == 1 else dates_of(frame[list(clock)])
     return replace(table, frame=frame.assign(**{clock[0]: moments}))
+
+
+def _in_time_order(table: Table, clock: Sequence[str]) -> tuple[Table, NDArray[np.float64] | None]:
+    """The rows by their moments, equal ones in the order of the file, and these; as they are without a clock."""
+    if not clock:
+        return table, None
+    moments = numbers(table.frame[clock[0]])
+    rows = np.argsort(moments, kind="stable")
+    return table.take(rows), moments[rows]
 
 
 def _feature_columns(

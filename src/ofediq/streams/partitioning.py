@@ -80,22 +80,17 @@ def partition(
     if _fits(1, clients) and steps * clients > LAID_OUT and kind in ("random", "passes", "sequential"):
         return Stream(dataset, Dealt(len(dataset), steps, clients, kind, require_integer("seed", seed, 0)))
     require_memory(steps, clients)
-    everything, count = np.arange(len(dataset), dtype=np.int32), clients * steps
-    rng = generator(seed, Draw.DEAL)
-    if kind == "random":
-        deck = _shuffled_repeats(everything, count, rng)
-    elif kind == "passes":
-        deck = _fresh_passes(everything, count, rng)
-    elif kind == "sequential":
-        deck = np.resize(everything, count)
-    else:
-        groups = label_groups(dataset)
-        chooser = generator(seed, Draw.LABELS)
+    if kind in ("dirichlet", "label"):
+        groups, chooser = label_groups(dataset), generator(seed, Draw.LABELS)
         if kind == "dirichlet":
             wanted = dirichlet_labels(groups, clients, steps, require_positive("alpha", alpha), chooser)
         else:
             wanted = few_labels(groups, clients, steps, labels, chooser)
-        deck = _deal_groups(groups, wanted.ravel(), rng)
+        deck = _deal_groups(groups, wanted.ravel(), generator(seed, Draw.DEAL))
+    else:
+        deal = {"random": _shuffled_repeats, "passes": _fresh_passes, "sequential": _in_order}[kind]
+        everything = np.arange(len(dataset), dtype=np.int32)
+        deck = deal(everything, clients * steps, generator(seed, Draw.DEAL))
     return Stream(dataset, deck.reshape(steps, clients))
 
 
@@ -132,6 +127,11 @@ def _fresh_passes(pool: Indices, count: int, rng: np.random.Generator) -> Indice
     """`count` entries: pass after pass over the pool, each in a fresh order."""
     passes = -(-count // len(pool))
     return rng.permuted(np.tile(pool, (passes, 1)), axis=1).ravel()[:count]
+
+
+def _in_order(pool: Indices, count: int, rng: np.random.Generator) -> Indices:
+    """`count` entries: one after another, and from the first one again."""
+    return np.resize(pool, count)
 
 
 def _deal_groups(groups: Indices, wanted: Indices, rng: np.random.Generator) -> Indices:
