@@ -91,6 +91,8 @@ def require_integer(name: str, value: Any, low: int, high: int | None = None) ->
     Traceback (most recent call last):
     ofediq.errors.InputError: `levels` must be an integer from 1 to 32768, got 0
     """
+    if type(value) is int and low <= value and (high is None or value <= high):
+        return value  # as nearly always, and sentences take time
     rule = f"must be an integer >= {low}" if high is None else f"must be an integer from {low} to {high}"
     try:
         number = value.__index__()

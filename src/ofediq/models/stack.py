@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -202,15 +203,17 @@ class Network(LayeredModel):
                 shapes += [stage.matrix, stage.matrix[1:]] if stage.bias else [stage.matrix]
         return tuple(shapes)
 
+    @cached_property
+    def _pieces(self) -> tuple[tuple[slice, Shape], ...]:
+        """Where each of them lies in a flat vector, layer by layer."""
+        ends = list(itertools.accumulate(math.prod(shape) for shape in self._shapes))
+        return tuple(zip(map(slice, [0, *ends], ends), self._shapes, strict=True))
+
     def _arrays(self, params: Array) -> list[tuple[Array, Array]]:
         """Weights and bias of each layer, views of a flat parameter vector [..., dim]."""
         if self.places is None:
-            starts = np.cumsum([0, *(math.prod(shape) for shape in self._shapes)]).tolist()
             lead = params.shape[:-1]
-            arrays = [
-                params[..., start:end].reshape(*lead, *shape)
-                for start, end, shape in zip(starts, starts[1:], self._shapes, strict=False)
-            ]
+            arrays = [params[..., piece].reshape(*lead, *shape) for piece, shape in self._pieces]
         else:
             arrays = [
                 place.read(params, shape) for place, shape in zip(self.places, self._shapes, strict=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeGuard
 
 import jax
@@ -159,12 +160,24 @@ def _best_seen(
 
 def _losses(model: Model, stream: Stream, params: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """The loss of every sample in the dataset."""
-    evaluate = jax.jit(model.evaluate)
     parts = [
-        np.asarray(evaluate(params, stream.x[i : i + _CHUNK], stream.y[i : i + _CHUNK])[0])
+        np.asarray(_evaluated(model, params, stream.x[i : i + _CHUNK], stream.y[i : i + _CHUNK]))
         for i in range(0, len(stream.y), _CHUNK)
     ]
     return np.concatenate(parts).astype(np.float64)
+
+
+# Made for a model once: a function that is compiled anew for each question takes longer than the answer.
+@partial(jax.jit, static_argnames="model")
+def _evaluated(model: Model, params: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+    losses: jax.Array = model.evaluate(params, x, y)[0]
+    return losses
+
+
+@partial(jax.jit, static_argnames="model")
+def _gradients(model: Model, params: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+    gradients: jax.Array = model.client_gradients(params, x, y)
+    return gradients
 
 
 def _at(
@@ -174,7 +187,7 @@ def _at(
     if _can_be_found(model):  # in double precision
         at, size, gradients_of = params, _CHUNK, model.client_gradients
     else:
-        at, size, gradients_of = params.astype(np.float32), model.chunk, jax.jit(model.client_gradients)
+        at, size, gradients_of = params.astype(np.float32), model.chunk, partial(_gradients, model)
     parts, total = [], np.zeros(model.dim)
     for x, y, weight in _pieces(stream, weights, size):
         gradients = np.asarray(gradients_of(at, x, y), np.float64)
