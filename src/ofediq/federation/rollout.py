@@ -66,9 +66,14 @@ class Versions:
     def push(self, tables: Tables, saved: ServerState) -> None:
         """Keep a version that another takes the place of."""
         number = int(saved.identity["task"]["version"])
-        self._save(f"versions/{number}.json", tables)
-        saved.write(self.folder / f"versions/{number}.npz")
-        for old in self.kept()[:-KEPT]:
+        path = self.folder / f"versions/{number}.npz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        saved.write(path)
+        self._save(f"versions/{number}.json", tables)  # last: it is listed by this file
+        there = {
+            int(one.name.split(".")[0]) for one in path.parent.glob("[0-9]*")
+        }  # also what a killed one left
+        for old in there.difference(self.kept()[-KEPT:]):
             self.drop(old)
 
     def kept(self) -> list[int]:
@@ -85,7 +90,7 @@ class Versions:
 
     def drop(self, number: int) -> None:
         """Forget an earlier version."""
-        for ending in ("json", "npz", "previous.npz"):
+        for ending in ("json", "npz", "previous.npz", "history"):
             (self.folder / f"versions/{number}.{ending}").unlink(missing_ok=True)
 
     def ask(self, what: str) -> None:
