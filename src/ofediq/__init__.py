@@ -45,43 +45,26 @@ if TYPE_CHECKING:
     from ofediq.theory import Plan as Plan
     from ofediq.theory import plan as plan
 
+    _names: list[str]
+else:  # a type checker reads the imports above
+    __getattr__, __dir__, _names = attach(
+        __name__,
+        {
+            "codec": "codec",
+            "dashboard": "dashboard",
+            "errors": "errors",
+            "experiment": "experiment",
+            "federation": "federation load_model",
+            "methods": "methods",
+            "models": "models",
+            "report": "report",
+            "simulation": "Regret Result simulate simulation",
+            "streams": "Dataset Stream load load_file naive_references partition streams synthetic",
+            "testing": "testing",
+            "theory": "Plan plan theory",
+            "tracking": "tracking",
+        },
+    )
+
 __version__ = "0.2.0"
-
-# Every public name and the room it comes from; a room comes from itself.
-_HOMES = {
-    "Dataset": "streams",
-    "Plan": "theory",
-    "Regret": "simulation",
-    "Result": "simulation",
-    "Stream": "streams",
-    "codec": "codec",
-    "dashboard": "dashboard",
-    "errors": "errors",
-    "experiment": "experiment",
-    "federation": "federation",
-    "load": "streams",
-    "load_file": "streams",
-    "load_model": "federation",
-    "methods": "methods",
-    "models": "models",
-    "naive_references": "streams",
-    "partition": "streams",
-    "plan": "theory",
-    "report": "report",
-    "simulate": "simulation",
-    "simulation": "simulation",
-    "streams": "streams",
-    "synthetic": "streams",
-    "testing": "testing",
-    "theory": "theory",
-    "tracking": "tracking",
-}
-
-__all__ = ["__version__", *_HOMES]
-
-if not TYPE_CHECKING:  # a type checker reads the imports above, and finds misspelt names
-    __getattr__ = attach(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+__all__ = ["__version__", *_names]

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+Attached = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 
-def attach(package: str, homes: Mapping[str, str], extra_name: str = "sim") -> Callable[[str], Any]:
-    """The `__getattr__` of `package`: imports the module of a name when it is first asked for.
+
+def attach(package: str, names: Mapping[str, str], extra_name: str = "sim") -> Attached:
+    """`__getattr__`, `__dir__` and `__all__` of `package`: a name's module is imported when it is first asked for.
 
     A name whose extra is not installed says which one to install.
 
     Args:
         package: the package's own `__name__`.
-        homes: for each public name its module, below the package; a module that is public comes from itself.
+        names: for each module below the package the public names in it, with spaces; a module that is public itself
+            is one of its names.
         extra_name: the extra that brings what is missing.
 
-    >>> attach("ofediq", {"require": "errors"})("require").__name__
-    'require'
+    >>> look_up, _, listed = attach("ofediq", {"errors": "errors require"})
+    >>> look_up("require").__name__, look_up("errors").__name__, listed
+    ('require', 'ofediq.errors', ['errors', 'require'])
     """
+    homes = {name: module for module, some in names.items() for name in some.split()}
 
     def look_up(name: str) -> Any:
         if name not in homes:
@@ -35,4 +41,4 @@ def attach(package: str, homes: Mapping[str, str], extra_name: str = "sim") -> C
             raise
         return module if homes[name] == name else getattr(module, name)
 
-    return look_up
+    return look_up, lambda: sorted({*vars(sys.modules[package]), *homes}), sorted(homes)

@@ -33,28 +33,17 @@ if TYPE_CHECKING:
     from ofediq.experiment.runner import run as run
     from ofediq.experiment.setup import Experiment as Experiment
     from ofediq.experiment.tracked import track as track
-
-_HOMES = {
-    "Config": "config",
-    "Experiment": "setup",
-    "Folder": "folder",
-    "Listener": "runner",
-    "RunOutcome": "runner",
-    "free_folder": "folder",
-    "finished": "runner",
-    "frontier": "budgets",
-    "run": "runner",
-    "sweep": "combinations",
-    "track": "tracked",
-    "unfinished_folder": "folder",
-    "write_output": "output",
-}
-
-__all__ = [*_HOMES]
-
-if not TYPE_CHECKING:  # a type checker reads the imports above
-    __getattr__ = attach(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+else:  # a type checker reads the imports above
+    __getattr__, __dir__, __all__ = attach(
+        __name__,
+        {
+            "budgets": "frontier",
+            "combinations": "sweep",
+            "config": "Config",
+            "folder": "Folder free_folder unfinished_folder",
+            "output": "write_output",
+            "runner": "Listener RunOutcome finished run",
+            "setup": "Experiment",
+            "tracked": "track",
+        },
+    )

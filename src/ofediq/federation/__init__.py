@@ -33,33 +33,22 @@ if TYPE_CHECKING:
     from ofediq.federation.protocol.task import ModelSpec as ModelSpec
     from ofediq.federation.setup import assemble as assemble
     from ofediq.federation.setup import coordinate as coordinate
-
-_HOMES = {
-    "Broker": "network.broker",
-    "BrokerError": "network.broker",
-    "Client": "network.client",
-    "ClientConfig": "config",
-    "Coordinator": "protocol.coordinator",
-    "FederationConfig": "config",
-    "Learner": "protocol.learner",
-    "LearntModel": "model_file",
-    "ModelSpec": "protocol.task",
-    "Monitor": "protocol.monitor",
-    "Rules": "protocol.rules",
-    "Server": "network.server",
-    "Session": "network.session",
-    "assemble": "setup",
-    "coordinate": "setup",
-    "embedded": "network.embedded",
-    "load_model": "model_file",
-    "save_model": "model_file",
-}
-
-__all__ = [*_HOMES]
-
-if not TYPE_CHECKING:  # a type checker reads the imports above
-    __getattr__ = attach(__name__, _HOMES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+else:  # a type checker reads the imports above
+    __getattr__, __dir__, __all__ = attach(
+        __name__,
+        {
+            "config": "ClientConfig FederationConfig",
+            "model_file": "LearntModel load_model save_model",
+            "network.broker": "Broker BrokerError",
+            "network.client": "Client",
+            "network.embedded": "embedded",
+            "network.server": "Server",
+            "network.session": "Session",
+            "protocol.coordinator": "Coordinator",
+            "protocol.learner": "Learner",
+            "protocol.monitor": "Monitor",
+            "protocol.rules": "Rules",
+            "protocol.task": "ModelSpec",
+            "setup": "assemble coordinate",
+        },
+    )

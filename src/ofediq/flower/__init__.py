@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING
 from ofediq.lazy import attach
 
 if TYPE_CHECKING:
-    from ofediq.flower.mod import method_mod
-    from ofediq.flower.records import wire_bytes
-    from ofediq.flower.strategy import MethodStrategy
+    from ofediq.flower.mod import method_mod as method_mod
+    from ofediq.flower.records import wire_bytes as wire_bytes
+    from ofediq.flower.strategy import MethodStrategy as MethodStrategy
 else:
-    _HOMES = {"MethodStrategy": "strategy", "method_mod": "mod", "wire_bytes": "records"}
-    __getattr__ = attach(__name__, _HOMES, "flower")
-
-__all__ = ["MethodStrategy", "method_mod", "wire_bytes"]
+    _MODULES = {"mod": "method_mod", "records": "wire_bytes", "strategy": "MethodStrategy"}
+    __getattr__, __dir__, __all__ = attach(__name__, _MODULES, "flower")

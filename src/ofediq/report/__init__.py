@@ -32,32 +32,17 @@ if TYPE_CHECKING:
     from ofediq.report.words import bits_text as bits_text
     from ofediq.report.words import skill_text as skill_text
     from ofediq.report.words import value_text as value_text
-
-_HOMES = {
-    "NAIVE_NAMES": "words",
-    "Comparison": "comparison",
-    "TextTable": "tables",
-    "bits_text": "words",
-    "draw": "figures.comparison",
-    "draw_comparison": "figures.comparison",
-    "draw_frontier": "figures.frontier",
-    "draw_regrets": "figures.comparison",
-    "draw_sweep": "figures.frontier",
-    "method_rows": "tables",
-    "metrics_table": "metrics",
-    "missing_bounds": "tables",
-    "regret_rows": "tables",
-    "skill_text": "words",
-    "summarize": "summary",
-    "value_text": "words",
-    "write_metrics": "metrics",
-}
-
-__all__ = [*_HOMES]
-
-if not TYPE_CHECKING:  # a type checker reads the imports above
-    __getattr__ = attach(__name__, _HOMES, "report")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+else:  # a type checker reads the imports above
+    __getattr__, __dir__, __all__ = attach(
+        __name__,
+        {
+            "comparison": "Comparison",
+            "figures.comparison": "draw draw_comparison draw_regrets",
+            "figures.frontier": "draw_frontier draw_sweep",
+            "metrics": "metrics_table write_metrics",
+            "summary": "summarize",
+            "tables": "TextTable method_rows missing_bounds regret_rows",
+            "words": "NAIVE_NAMES bits_text skill_text value_text",
+        },
+        "report",
+    )
