@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ofediq.errors import DataError, extra, require_choice
-from ofediq.streams import sources
 from ofediq.streams.dataset import UNKNOWN_LABEL, Task
 from ofediq.streams.draws import Draw, generator
 from ofediq.streams.locate import Upstream, read
 from ofediq.streams.scaling import Scaler
+from ofediq.streams.sources import ABOUT
 
 Array = NDArray[Any]
 
@@ -63,7 +63,8 @@ def digits() -> Unscaled:
 def mnist(split: str = "train") -> Unscaled:
     """60,000 handwritten digits of 28 x 28 pixels 0..255 (10,000 with split="test")."""
     require_choice("split", split, ("train", "test"))
-    images, labels = sources.MNIST_TRAIN if split == "train" else sources.MNIST_TEST
+    about = ABOUT["mnist"]
+    images, labels = about.sources if split == "train" else about.test
     pixels = Scaler(0.0, 255.0)
     return Unscaled(
         _idx(images, 2051),
@@ -83,7 +84,7 @@ def room(subset: str = "all") -> Unscaled:
     accuracies come from such 4,400 rows; which of class 0 they took is not known, so this draws its own.
     """
     require_choice("subset", subset, ("all", "balanced"))
-    frame = _csv(sources.ROOM)
+    frame = _csv("room")
     names = tuple(frame.columns[2:16])
     y = frame["Room_Occupancy_Count"].to_numpy()
     rows = np.arange(len(y)) if subset == "all" else _balanced_rows(y)
@@ -114,7 +115,7 @@ def pm25() -> Unscaled:
     Missing hours and 19 isolated readings are left out, the first 38,568 readings kept; windows run across the
     gaps.
     """
-    frame = _csv(sources.PM25)
+    frame = _csv("pm25")
     kept = frame["pm2.5"].notna() & ~frame["No"].isin(_PM25_LEFT_OUT)
     series = frame.loc[kept, "pm2.5"].to_numpy(np.float64)[:_PM25_READINGS]
     windows = np.lib.stride_tricks.sliding_window_view(series, _LAGS + 1)
@@ -139,7 +140,7 @@ def air(target: str = "C6H6(GT)") -> Unscaled:
     Rows where the pollutant or a sensor is missing are left out.
     """
     require_choice("target", target, AIR_TARGETS)
-    frame = _csv(sources.AIR, sep=";", decimal=",")
+    frame = _csv("air", sep=";", decimal=",")
     names = tuple(column for column in frame.columns if column.startswith("PT08."))
     frame = frame[[*names, target]].dropna()
     frame = frame[(frame != _AIR_MISSING).all(axis=1)]
@@ -163,7 +164,7 @@ def energy() -> Unscaled:
     The authors scale all 25 columns with one common pair, the smallest and the largest entry of the whole matrix;
     that squeezes almost every column into 0..0.14, so one pair per column is the default.
     """
-    frame = _csv(sources.ENERGY, skipinitialspace=True)
+    frame = _csv("energy", skipinitialspace=True)
     frame = frame[frame["Appliances"] <= _ENERGY_LARGEST]
     features = frame.loc[:, "lights":"Tdewpoint"]
     x = features.to_numpy(np.float64)
@@ -189,7 +190,8 @@ def _balanced_rows(y: Array, majority: int = 2_499) -> Array:
     return np.sort(np.concatenate([chosen, np.flatnonzero(y != 0)]))
 
 
-def _csv(source: Upstream, **options: Any) -> Any:
+def _csv(name: str, **options: Any) -> Any:
+    (source,) = ABOUT[name].sources
     return extra("pandas", "sim").read_csv(io.BytesIO(read(source)), **options)
 
 
