@@ -183,70 +183,45 @@ def _quantisers() -> tuple[Recipe, ...]:
     return (FEDOGD, _optimised(MNIST, 99), single, Recipe("OFedAvg", "ofedavg", rate=0.01))
 
 
-_MNIST_99 = {"FedOGD": 0.9864, "OFedIQ": 0.9686, "OFedAvg": 0.9220, "FedOMD": 0.6254}
+def _panel(
+    name: str,
+    problem: Problem,
+    ccr: int,
+    steps: int,
+    *authors: float,
+    title: str = "Comparison of methods",
+    recipes: tuple[Recipe, ...] = (),
+) -> Panel:
+    """A panel, by default of the comparison figure; the authors' values in the order of its methods, or none."""
+    shown = recipes or _compared(problem, ccr)
+    values = {recipe.label: value for recipe, value in zip(shown, authors, strict=False)}
+    return Panel(name, title, problem, ccr, steps, shown, values)
+
+
+_ALL = "The same, all features at once"
 PANELS: Mapping[str, Panel] = {
     panel.name: panel
     for panel in (
-        Panel(
-            "fig2",
-            "The transmission period, at equal bits",
-            MNIST,
-            99,
-            900,
-            _periods(),
-            {"FedOGD": 0.9864, "OFedIQ": 0.9686, "OFedIQ L=4": 0.9624, "OFedIQ L=8": 0.9424},
+        _panel(
+            *("fig2", MNIST, 99, 900, 0.9864, 0.9686, 0.9624, 0.9424),
+            title="The transmission period, at equal bits",
+            recipes=_periods(),
         ),
-        Panel(
-            "fig3",
-            "The quantiser",
-            MNIST,
-            99,
-            900,
-            _quantisers(),
-            {"FedOGD": 0.9864, "OFedIQ": 0.9686, "OFedIQ s=7 b=1": 0.9507, "OFedAvg": 0.9220},
+        _panel(
+            *("fig3", MNIST, 99, 900, 0.9864, 0.9686, 0.9507, 0.9220),
+            title="The quantiser",
+            recipes=_quantisers(),
         ),
-        Panel(
-            "fig4a",
-            "Comparison of methods",
-            MNIST,
-            90,
-            900,
-            _compared(MNIST, 90),
-            {"FedOGD": 0.9864, "OFedIQ": 0.9842, "OFedAvg": 0.9725, "FedOMD": 0.9318},
-        ),
-        Panel("fig4b", "Comparison of methods", MNIST, 99, 900, _compared(MNIST, 99), _MNIST_99),
-        Panel("fig4c", "Comparison of methods", AUTHORS_AIR, 90, 494, _compared(AUTHORS_AIR, 90), {}),
-        Panel(
-            "fig4d",
-            "Comparison of methods",
-            AUTHORS_AIR,
-            99,
-            570,
-            _compared(AUTHORS_AIR, 99),
-            {"FedOGD": 0.00257, "OFedIQ": 0.00262, "OFedAvg": 0.00306, "FedOMD": 0.00532},
-        ),
-        Panel(
-            "fig4e",
-            "Comparison of methods",
-            ROOM,
-            99,
-            640,
-            _compared(ROOM, 99),
-            {"FedOGD": 0.9841, "OFedIQ": 0.9712, "OFedAvg": 0.9497, "FedOMD": 0.6168},
-        ),
-        Panel(
-            "fig4f",
-            "Comparison of methods",
-            AUTHORS_ENERGY,
-            99,
-            360,
-            _compared(AUTHORS_ENERGY, 99),
-            {"FedOGD": 0.02876, "OFedIQ": 0.02883, "OFedAvg": 0.02910, "FedOMD": 0.06793},
-        ),
+        _panel("fig4a", MNIST, 90, 900, 0.9864, 0.9842, 0.9725, 0.9318),
+        _panel("fig4b", MNIST, 99, 900, 0.9864, 0.9686, 0.9220, 0.6254),
+        _panel("fig4c", AUTHORS_AIR, 90, 494),
+        _panel("fig4d", AUTHORS_AIR, 99, 570, 0.00257, 0.00262, 0.00306, 0.00532),
+        _panel("fig4e", ROOM, 99, 640, 0.9841, 0.9712, 0.9497, 0.6168),
+        _panel("fig4f", AUTHORS_ENERGY, 99, 360, 0.02876, 0.02883, 0.02910, 0.06793),
         # Ours beside them: one network that sees all features at once. There is nothing to compare it with.
-        Panel("fig4c_all", "The same, all features at once", AIR, 90, 494, _compared(AIR, 90), {}),
-        Panel("fig4d_all", "The same, all features at once", AIR, 99, 570, _compared(AIR, 99), {}),
-        Panel("fig4f_all", "The same, all features at once", ENERGY, 99, 360, _compared(ENERGY, 99), {}),
+        _panel("fig4c_all", AIR, 90, 494, title=_ALL),
+        _panel("fig4d_all", AIR, 99, 570, title=_ALL),
+        _panel("fig4f_all", ENERGY, 99, 360, title=_ALL),
     )
 }
 
