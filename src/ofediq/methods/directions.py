@@ -17,8 +17,6 @@ FAR, ALONG, NEAR = 1.5, 3.0, 5.0
 NEAR usual lengths."""
 
 _AXES, _ALONE = 2, 0.9  # directions in which members differ most; share of a deviation that lies in one
-_PANEL = 64  # rows that one is compared with
-_FEW_ROWS = 32  # that BLAS multiplies with a panel without waking its threads
 
 
 def deviation(sums: Floats, weights: npt.NDArray[Any], centre: Floats) -> Floats:
@@ -68,21 +66,6 @@ def _largest(before: Floats, step: Floats, limit: float) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.where(root >= 0, (np.sqrt(np.maximum(root, 0)) - b) / a, 0.0)
     return np.clip(np.where(a > 0, found, 1.0), 0.0, 1.0)
-
-
-def median_cosines(rows: Floats) -> Floats:
-    """The median cosine of each row with some of the others, spread over all."""
-    unit = normed(rows)
-    some = np.unique(np.linspace(0, len(rows) - 1, _PANEL).round().astype(int))
-    cosines = np.concatenate(
-        [unit[at : at + _FEW_ROWS] @ unit[some].T for at in range(0, len(unit), _FEW_ROWS)]
-    )
-    cosines[some, np.arange(len(some))] = np.inf  # not with itself: sorted last, and left out
-    others = len(some) - np.isin(np.arange(len(rows)), some)
-    cosines.sort(axis=1)
-    low, high = ((others - 1) // 2)[:, None], (others // 2)[:, None]
-    found: Floats = (np.take_along_axis(cosines, low, 1) + np.take_along_axis(cosines, high, 1))[:, 0] / 2
-    return found
 
 
 def dots(rows: Floats, vector: Floats) -> Floats:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from ofediq.errors import require
 from ofediq.methods.balance import balanced
-from ofediq.methods.directions import FAR, deviation, dots, lower_median, median_cosines, normed, within
+from ofediq.methods.directions import deviation, dots, lower_median, normed, within
 from ofediq.methods.measures import SKETCH, folded, measured
 
 Floats = npt.NDArray[np.float64]
@@ -44,7 +44,6 @@ MEMORY = 64
 _FEW = 4  # so few members say nothing about what is usual
 _SHORT = 16  # updates over which a member's mean length is taken
 _LOSING, _PATIENCE = 0.7, 16  # share of updates beyond all measure, over so many
-_OPPOSED = 2.0  # sum of cosines
 _AGREE = 0.3  # median cosine of members' sums with their centre from which most agree
 _LEFT = 0.25  # share within the limit below which a member does not count
 _TABLES = (
@@ -54,7 +53,6 @@ _TABLES = (
     "lost",
     "far",
     "weight",
-    "accord",
     "share",
     "sum",
     "wish",
@@ -96,7 +94,6 @@ class Guard:
         self._sum = np.zeros((0, SKETCH), np.float16)  # what they came to, as it counted, in usual lengths
         self._wish = np.zeros((0, _WIDE), np.float16)  # what they came to, as it was sent
         self._moved = np.zeros(_WIDE)  # what all of them came to, as it counted
-        self._accord = np.zeros(0, np.float32)  # sum of cosines with those who sent beside it
         self._share = np.zeros(0, np.float32)  # mean share of them that was within the limit
         self._banned = np.zeros(0, bool)
         self._signs: dict[int, npt.NDArray[np.float32]] = {}  # by size
@@ -113,7 +110,7 @@ class Guard:
     def admit(self, number: int) -> None:
         """Let a member back, as if it were new."""
         self.grow(number + 1)
-        for name in ("count", "lost", "far", "weight", "accord", "share", "sum", "wish", "banned"):
+        for name in ("count", "lost", "far", "weight", "share", "sum", "wish", "banned"):
             getattr(self, f"_{name}")[number] = 0
 
     def usual(self, part: str = "update") -> float:
@@ -202,7 +199,7 @@ class Guard:
                 getattr(self, f"_{table}")[part] = array.astype(np.float32)
             elif name == "counters":
                 self.rounds, self.updates, self.frequency = int(array[0]), int(array[1]), float(array[2])
-            else:
+            elif name in (*_TABLES, "moved"):  # an earlier version may have known more
                 setattr(self, f"_{name}", array.astype(getattr(self, f"_{name}").dtype))
 
     def _recent(self) -> npt.NDArray[np.bool_]:
@@ -255,10 +252,7 @@ class Guard:
             own, weight = self._sum[known].astype(np.float64), self._weight[known]
             centre = np.median(own / weight[:, None], axis=0)
             before, after = deviation(sums, weights, centre), deviation(sums + rows, weights + 1, centre)
-            factors = np.minimum(
-                within(deviation(own, weight, centre), before, after),
-                self._along(known, numbers, rows, forgotten),
-            )
+            factors = within(deviation(own, weight, centre), before, after)
             towards = normed(centre[None])[0]
             agreement = float(np.median(dots(normed(own), towards)))
             opposed = dots(normed(sums + rows), towards) < -agreement / 2
@@ -288,19 +282,6 @@ class Guard:
             np.ones(len(elapsed)) if self.regular else self.frequency * elapsed
         )
         return found
-
-    def _along(self, known: Numbers, numbers: Numbers, rows: Floats, forgotten: Floats) -> Floats:
-        """The largest factors that keep members from opposing those who send beside them, again and again.
-
-        What is added up, and must not fall below a limit, is the median cosine with other updates of the same round.
-        """
-        before = self._accord[numbers] * forgotten
-        gained = median_cosines(rows) if len(rows) > _FEW else np.zeros(len(rows))
-        limit = -max(_OPPOSED, FAR * lower_median(np.abs(self._accord[known])))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            factors = np.where(gained < 0, np.clip((limit - before) / gained, 0.0, 1.0), 1.0)
-        self._accord[numbers] = before + factors * gained
-        return factors
 
     def _signs_of(self, size: int) -> npt.NDArray[np.float32]:
         """Random signs of coordinates, the same for all rounds."""
