@@ -276,3 +276,18 @@ def test_leaves_are_those_that_jax_knows() -> None:
     optax = pytest.importorskip("optax")
     state = optax.chain(optax.clip(1.0), optax.adam(0.1)).init({"w": np.ones(3), "b": np.ones(1)})
     assert len(leaves(state)) == len(jax.tree.leaves(state))
+
+
+def test_a_file_keeps_its_permissions_and_a_link_what_it_leads_to(tmp_path: Path) -> None:
+    real, link = tmp_path / "elsewhere" / "state", tmp_path / "state"
+    real.parent.mkdir()
+    save_bytes(real, b"old")
+    real.chmod(0o600)
+    link.symlink_to(real)
+    save_bytes(link, b"new")
+    assert link.is_symlink()
+    assert real.read_bytes() == b"new"
+    assert real.stat().st_mode & 0o777 == 0o600  # whoever closed it to others finds it closed
+    save_bytes(real, b"newer", mode=0o644)
+    assert real.stat().st_mode & 0o777 == 0o644
+    assert [path.name for path in real.parent.iterdir()] == ["state"]

@@ -11,6 +11,7 @@ import dataclasses
 import json
 import os
 import secrets
+import stat
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -31,7 +32,7 @@ _META = "meta.json"
 
 
 @contextmanager
-def replaced(path: Path, *, mode: int = 0o666) -> Iterator[BinaryIO]:
+def replaced(path: Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
     """A file beside `path` to write to; it takes the place of `path` in one move when the block ends well.
 
     It is on the disk by then, and so is its name: a machine that loses power finds the old file or the new one.
@@ -39,8 +40,8 @@ def replaced(path: Path, *, mode: int = 0o666) -> Iterator[BinaryIO]:
     What the system refuses is raised as `OSError`.
 
     Args:
-        path: the file.
-        mode: its permissions from the first moment, less what the umask forbids.
+        path: the file; a link stays one, and what it leads to is replaced.
+        mode: its permissions from the first moment, less what the umask forbids; by default those of the file before.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -49,6 +50,7 @@ def replaced(path: Path, *, mode: int = 0o666) -> Iterator[BinaryIO]:
     ...     (Path(folder) / "state").read_bytes(), os.listdir(folder)
     (b'whole', ['state'])
     """
+    path = Path(os.path.realpath(path))
     _sweep(path)
     partial, file = _partial(path, mode)
     try:
@@ -63,7 +65,7 @@ def replaced(path: Path, *, mode: int = 0o666) -> Iterator[BinaryIO]:
     sync_folder(path.parent)
 
 
-def save_bytes(path: Path, content: bytes, *, mode: int = 0o666) -> None:
+def save_bytes(path: Path, content: bytes, *, mode: int | None = None) -> None:
     """Write `content` to `path`, in one move."""
     with replaced(path, mode=mode) as file:
         file.write(content)
@@ -308,11 +310,18 @@ def _unpack(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
     return array
 
 
-def _partial(path: Path, mode: int) -> tuple[Path, BinaryIO]:
-    """A new temporary file for `path` that is ours."""
+def _partial(path: Path, mode: int | None) -> tuple[Path, BinaryIO]:
+    """A new temporary file for `path` that is ours; without a `mode` with the permissions of `path`."""
+    before = None
+    if mode is None:
+        with suppress(OSError):
+            before = stat.S_IMODE(path.stat().st_mode)
+        mode = 0o666 if before is None else before
     while True:
         partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+        if before is not None and hasattr(os, "fchmod"):  # the umask is for new files
+            os.fchmod(descriptor, before)
         lock(descriptor, wait=True)
         if partial.exists():  # else another writer took it for a leftover before it was locked
             return partial, os.fdopen(descriptor, "wb")
