@@ -116,6 +116,13 @@ class Mosquitto:
         self.stop()
         self.start()
 
+    def stand_still(self, seconds: float) -> None:
+        """Let it do nothing for so long: connections stay open, new ones are taken by the system, nothing answers."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self._process.send_signal(signal.SIGCONT)
+
     def reload(self) -> None:
         """Make it read its files again; connections stay."""
         assert self._process is not None

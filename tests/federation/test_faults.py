@@ -58,8 +58,8 @@ def wanted(stream: Stream) -> Result:
     return reference(method, stream, models.softmax(64, 10), seed=5)
 
 
-def start(folder: Path, broker: Mosquitto, stream: Stream, **rounds: Any) -> Processes:
-    place = Broker(broker.address, insecure=True)
+def start(folder: Path, broker: Mosquitto, stream: Stream, keepalive: int = 15, **rounds: Any) -> Processes:
+    place = Broker(broker.address, insecure=True, keepalive=keepalive)
     run = Processes(folder, place, stream, method=METHOD, rounds={**ROUNDS, **rounds})
     run.start("server", *run.names)
     return run
@@ -92,6 +92,17 @@ def test_a_restarted_broker_is_found_again(
         run.wait_for_step(10)
         broker.kill()
         broker.start()
+        check(run, wanted)
+
+
+@pytest.mark.parametrize("keepalive", [1, 15])
+def test_a_broker_that_stands_still_costs_time_and_nothing_else(
+    keepalive: int, tmp_path: Path, broker: Mosquitto, stream: Stream, wanted: Result
+) -> None:
+    # With 1 all connections are given up meanwhile, and new ones are taken that nobody answers.
+    with start(tmp_path, broker, stream, keepalive=keepalive) as run:
+        run.wait_for_step(10)
+        broker.stand_still(4.0)
         check(run, wanted)
 
 
