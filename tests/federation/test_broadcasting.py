@@ -11,7 +11,7 @@ from ofediq import methods
 from ofediq.codec import Encoded
 from ofediq.errors import WireError
 from ofediq.federation.protocol.learner import Learner
-from ofediq.federation.protocol.messages import LostError, ModelMessage, Publish
+from ofediq.federation.protocol.messages import LostError, ModelMessage, Publish, read_chain, write_chain
 from ofediq.methods.client import Down
 from ofediq.streams import Stream
 from tests.federation.network import FEDERATION, Network
@@ -58,7 +58,7 @@ def test_the_fleet_gets_differences(stream: Stream) -> None:
         np.testing.assert_array_equal(learner.params, network.learners["c0"].params)
 
 
-def test_who_missed_a_difference_asks_for_the_whole_model(stream: Stream) -> None:
+def test_who_missed_differences_gets_these_where_they_are_shorter_than_the_model(stream: Stream) -> None:
     server = coordinator(METHOD, deadline=1.0)
     network = Counted(server, stream, lossy="c3")
     network.start()
@@ -69,6 +69,8 @@ def test_who_missed_a_difference_asks_for_the_whole_model(stream: Stream) -> Non
     assert network.count("whole/c3") == network.count("whole")
     assert network.count("model") <= 3  # none yet, the first, the final one
     np.testing.assert_array_equal(network.learners["c3"].params, network.learners["c0"].params)
+    sizes = [len(one.payload) for one in network.said if "/whole/" in one.topic]
+    assert max(sizes) < 650 * 4 / 3  # what it missed, and no model
     alone = sum(8 * len(one.payload) for one in network.said if "/whole/" in one.topic)
     differences = sum(8 * len(one.payload) for one in network.said if one.topic.endswith("/d"))
     frames = 8 * 9 * network.count("d")
@@ -128,3 +130,42 @@ def test_receipts_follow_a_difference() -> None:
     found = ModelMessage.decode(said, 3, ("shift",), (), receipts=True, near=(7, 1, 20))
     assert (found.counted, found.difference) == ((3, 4), Encoded(b"move"))
     np.testing.assert_array_equal(found.down.vectors["shift"], np.ones(3))
+
+
+def test_a_chain_is_never_longer_than_the_model(stream: Stream) -> None:
+    server = coordinator(METHOD)
+    network = Counted(server, stream)
+    network.start()
+    network.run(limit=20 * CLIENTS)
+    found = [server.keeper.broadcasts.since(step) for step in range(server.step + 1)]
+    assert found[0] is None
+    assert found[-1] is not None
+    lengths = [len(one) for one in found if one is not None]
+    assert lengths == sorted(lengths, reverse=True)
+    assert lengths[0] <= 4 * 650 + 5 * len(lengths)
+
+
+def test_a_chain_that_is_cut_off_or_from_something_else_is_refused() -> None:
+    assert read_chain(ModelMessage(7, 1, 20, Down(np.zeros(3, np.float32), {}, {})).encode()) is None
+    whole = write_chain([b"one", b"three"])
+    assert read_chain(whole) == [b"one", b"three"]
+    for end in range(2, len(whole)):
+        if end != 1 + 4 + len(b"one"):  # there a chain may end
+            with pytest.raises(WireError):
+                read_chain(whole[:end])
+
+
+def test_who_asked_in_vain_asks_for_the_whole_model(stream: Stream) -> None:
+    """A chain that does not fit is not asked for twice, and nothing of it is used."""
+    network = Counted(coordinator(METHOD), stream)
+    network.start()
+    network.run(limit=6 * CLIENTS + 5)
+    learner = network.learners["c3"]
+    before = learner.params.copy()
+    foreign = ModelMessage(999, learner.step + 1, CLIENTS, Down(np.zeros(0, np.float32), {}, {}))
+    chain = write_chain([foreign.encode(Encoded(b"move"))])
+    first, second = (learner.receive("whole", chain)[0].payload for _ in range(2))
+    assert b'"epoch"' in first
+    assert b'"step"' in first
+    assert b'"step"' not in second
+    np.testing.assert_array_equal(learner.params, before)

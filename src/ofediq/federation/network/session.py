@@ -151,5 +151,5 @@ class Session:
 
     def _presence(self, online: bool) -> Publish:
         topic = f"{self.learner.federation}/here/{self.learner.name}"
-        seen = {"step": self.learner.step} if online and self.learner.step else {}
-        return Publish(topic, write_json(online=online, **seen), retain=True)
+        place = self.learner.place if online else {}
+        return Publish(topic, write_json(online=online, **place), retain=True)

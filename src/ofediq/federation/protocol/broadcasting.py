@@ -1,8 +1,9 @@
 """How the server's model reaches the clients: whole, or as a difference from what they have.
 
 Whole models are retained on `model`: that of a server's first round, those of a refresh, the final one. All others
-are differences on `d`, which nobody keeps or acknowledges. A client that comes late or missed one greets (again) and
-gets the whole model on a topic of its own, so that the fleet does not pay for it.
+are differences on `d`, which no broker keeps and nobody acknowledges. A client that comes late or missed some greets
+(again). On a topic of its own, so that the fleet does not pay for it, it gets those that it missed, or the whole
+model if that is shorter.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ofediq.codec import Encoded
-from ofediq.federation.protocol.messages import ModelMessage
+from ofediq.federation.protocol.messages import ModelMessage, write_chain
 from ofediq.methods import Method
 from ofediq.methods.round import RoundState
 
@@ -32,6 +33,7 @@ class Broadcasting:
         self._difference: Encoded | None = (
             None  # of the last closed round; None if clients need the whole model
         )
+        self._chain: list[tuple[int, bytes]] = []  # the last ones, each with the step of the round before it
 
     def closed(self, before: RoundState, after: RoundState, step: int) -> RoundState:
         """Make the broadcast that ends the round of `step`; the state has the copy that clients will decode."""
@@ -49,8 +51,25 @@ class Broadcasting:
     def opening(self, message: ModelMessage) -> tuple[str, bytes]:
         """Topic and payload that open a round for everyone."""
         if self._difference is None or message.final:
+            self._chain = []
             return self.whole(message)
-        return "d", message.encode(self._difference)
+        before, said = (
+            message.step - int(self.method.window_to(message.step)),
+            message.encode(self._difference),
+        )
+        self._chain.append((before, said))
+        while sum(len(one) for _, one in self._chain) > 4 * np.size(
+            message.down.model
+        ):  # a whole model is shorter
+            del self._chain[0]
+        return "d", said
+
+    def since(self, step: int) -> bytes | None:
+        """The differences that a client missed whose last round was that of `step`, in one message; None without."""
+        steps = [before for before, _ in self._chain]
+        if step not in steps:
+            return None
+        return write_chain(said for _, said in self._chain[steps.index(step) :])
 
     def whole(self, message: ModelMessage) -> tuple[str, bytes]:
         """The same for clients that have nothing to add a difference to."""

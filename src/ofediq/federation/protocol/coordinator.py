@@ -272,7 +272,7 @@ class Coordinator:
         row.present, row.last_seen = True, now
         self.monitor.touch()
         return [
-            *self._whole(name),
+            *self._whole(name, seen if content.get("epoch") == self.keeper.epoch else None),
             self._publish(f"welcome/{name}", write_json(number=self.members.numbers[name])),
         ]
 
@@ -286,13 +286,14 @@ class Coordinator:
         self.monitor.touch()
         return [self._publish(f"welcome/{name}", write_json(number=self.members.numbers[name], online=False))]
 
-    def _whole(self, name: str) -> list[Action]:
-        """The model for a client that just greeted, if the retained one is too old; once per round."""
+    def _whole(self, name: str, step: Any = None) -> list[Action]:
+        """For who just greeted, if the retained model is too old: the model, or what it lacks; once a round."""
         one = self._round
         if one is None or name in one.served or not self.keeper.broadcasts.lacks(one.step):
             return []
         one.served.add(name)
-        payload = self._message().encode()
+        missed = None if step is None else self.keeper.broadcasts.since(step)
+        payload = min(filter(None, (missed, self._message().encode())), key=len)
         one.catching_up += 8 * len(payload)
         return [self._publish(f"whole/{name}", payload)]
 

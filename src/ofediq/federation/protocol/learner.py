@@ -22,7 +22,6 @@ from ofediq.federation.protocol.limits import Limits
 from ofediq.federation.protocol.memory import Memory, MemoryFile, Recall
 from ofediq.federation.protocol.messages import (
     LostError,
-    ModelMessage,
     Publish,
     UpdateMessage,
     is_difference,
@@ -80,6 +79,7 @@ class Learner:
         self._open: OpenWindow | None = None
         self._recall = Recall(federation, name, file)
         self._took_part = False
+        self._asked_from = 0  # step of the round since which it asked for what it missed
         self._stale = 0  # broadcasts of an earlier server in a row
         self._apart = False  # whether it has a task of its own, before the others
         self._common: dict[str, bytes] = {}  # what all others were told
@@ -147,7 +147,9 @@ class Learner:
             if not isinstance(number, int) or not 0 <= number < 2**32 - 1:
                 raise InputError(f"`number` must be an integer below 2^32 - 1, got {number!r}")
             self.number = number
-            here = [] if content.get("online") is not False else [self._here()]  # it is taken for gone
+            here = (
+                [] if content.get("online") is not False else [self._here(**self.place)]
+            )  # it is taken for gone
             return here + self._placed(content.get("task")) + self._on_waiting()
         if kind in ("cohort", "shares") and self._open is not None and self._open.secure is not None:
             said, body = self._open.secure.receive(kind, payload)
@@ -277,7 +279,7 @@ class Learner:
         if self._open is None and is_difference(payload):
             return self._greet_again()
         try:
-            opened = self._read(payload, self.task)
+            opened = self.task.read(payload) if self._open is None else self._open.read(payload)
         except LostError:
             return self._greet_again()
         self.limits.check("model", clients=opened.clients)
@@ -314,26 +316,25 @@ class Learner:
         one.said = memory.said or None
         return [] if one.said is None else [self._topic(one.said)]
 
-    def _read(self, payload: bytes, task: Task) -> ModelMessage:
-        """A broadcast; a difference is read against the open round."""
-        rule, one = task.method.server, self._open
-        names = tuple(rule.vectors), tuple(rule.scalars)
-        near = None if one is None else (one.opened.epoch, one.opened.step, one.opened.clients)
-        return ModelMessage.decode(payload, task.dim, *names, task.method.client.receipts, near)
-
     def _masked(self, one: OpenWindow, body: bytes) -> list[Publish]:
         """The update under its masks, if it can be sent now."""
         self.sent += bool(body)
         return [self._publish(one.opened.step, body)] if body else []
 
     def _greet_again(self) -> list[Publish]:
-        """It missed what the difference is added to: the server answers a greeting with the whole model."""
+        """It missed what the difference is added to: the server answers a greeting with that, or the whole model."""
         if self._open is not None:
             self._open.taken = self._open.length  # that round is over
-        return [self._here()]
+        again, self._asked_from = self._asked_from == self.step, self.step
+        return [self._here(**({} if again else self.place))]  # what did not help once is not asked for again
 
-    def _here(self) -> Publish:
-        return Publish(f"{self.federation}/here/{self.name}", write_json(online=True), retain=True)
+    @property
+    def place(self) -> dict[str, int]:
+        """Of which server's model it has which round; nothing before the first."""
+        return {} if self._open is None else {"epoch": self._open.opened.epoch, "step": self.step}
+
+    def _here(self, **place: int) -> Publish:
+        return Publish(f"{self.federation}/here/{self.name}", write_json(online=True, **place), retain=True)
 
     def _inputs(self) -> Inputs:
         if self.inputs is None:

@@ -5,7 +5,8 @@ Topics, below the federation's name:
     task             server, retained   JSON: model, method, seed. What a client must know before it starts.
     model            server, retained   the common model of the open round.
     d                server             instead: how it differs from that of the round before. Not acknowledged.
-    whole/<name>     server             the common model, for a client that lacks what a difference is added to.
+    whole/<name>     server             the common model, for a client that lacks what a difference is added to, or
+                                        all differences that it missed if they are shorter.
     welcome/<name>   server             JSON: the client's number.
     here/<name>      client, retained   JSON: connected or not; the broker's last will says "not".
     u/<name>         client             an update, or a report without one.
@@ -39,6 +40,7 @@ _STEP = struct.Struct("<H")
 _LENGTH = struct.Struct("<I")
 _FINAL, _APART = 1, 2  # flags of a model: learning is over; it is not in this message
 _DIFFERENCE, _TAIL = 0x80, 1  # flags of a difference; no whole model begins with such a byte
+_CHAIN = b"\x7e"  # what several differences begin with; no other broadcast does
 _LOW = 2**16
 _REPORTED, _STEPS = 2**15, 2**15  # a flag beside the step's low bits
 
@@ -211,6 +213,31 @@ def _nearest(low: int, near: int, span: int) -> int:
 def is_difference(data: bytes) -> bool:
     """Whether a broadcast holds a difference, from its first byte."""
     return bool(data[:1]) and bool(data[0] & _DIFFERENCE)
+
+
+def write_chain(differences: Iterable[bytes]) -> bytes:
+    """Differences of rounds that follow each other, in one message: a byte, then each with its length before it.
+
+    >>> read_chain(write_chain([b"one", b"three"]))
+    [b'one', b'three']
+    """
+    return _CHAIN + b"".join(_LENGTH.pack(len(one)) + one for one in differences)
+
+
+def read_chain(data: bytes) -> list[bytes] | None:
+    """The differences in a chain, None for any other broadcast; or `WireError`."""
+    if data[:1] != _CHAIN:
+        return None
+    found, start = [], 1
+    while start < len(data):
+        if len(data) < start + _LENGTH.size:
+            raise WireError("model: the length of a difference is missing")
+        begin = start + _LENGTH.size
+        start = begin + _LENGTH.unpack_from(data, start)[0]
+        found.append(data[begin:start])
+    if start > len(data):
+        raise WireError("model: a chain of differences is cut off")
+    return found
 
 
 def write_receipts(counted: Sequence[int], clients: int) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any
 from ofediq.arrays import Array
 from ofediq.errors import InputError, WireError, require, told
 from ofediq.federation.protocol.limits import Limits
-from ofediq.federation.protocol.messages import read_json, write_json
+from ofediq.federation.protocol.messages import ModelMessage, Near, read_json, write_json
 from ofediq.methods import Broadcast, ClientRule, Compressor, Method, Participation, ServerRule
 from ofediq.methods.pieces import describe, restore
 from ofediq.methods.windows import Growing
@@ -168,6 +168,13 @@ class Task:
         except WireError as error:
             raise InputError(f"`method` must be made of registered pieces to run live: {error}") from None
         return task
+
+    def read(self, payload: bytes, near: Near | None = None) -> ModelMessage:
+        """A broadcast of this task's federation; a difference is understood as one from the round `near`."""
+        rule, receipts = self.method.server, self.method.client.receipts
+        return ModelMessage.decode(
+            payload, self.dim, tuple(rule.vectors), tuple(rule.scalars), receipts, near
+        )
 
     def encode(self) -> bytes:
         """The announcement, JSON."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from ofediq.codec import Additive, Encoded
 from ofediq.errors import told
-from ofediq.federation.protocol.messages import ModelMessage, Publish, write_body
+from ofediq.federation.protocol.messages import LostError, ModelMessage, Publish, read_chain, write_body
 from ofediq.federation.protocol.secured import SecureMember
 from ofediq.federation.protocol.task import Task
 from ofediq.methods import round as rounds
@@ -98,6 +99,27 @@ class OpenWindow:
         self.secure = SecureMember(federation, name, self.number, piece, self.opened.epoch, step)
         self.secure.payload = payload
         return [self.secure.hello()]
+
+    def read(self, payload: bytes) -> ModelMessage:
+        """A broadcast; a difference, or several, as from this round."""
+        missed = read_chain(payload)
+        if missed is not None:
+            return self.caught_up(missed)
+        return self.task.read(payload, (self.opened.epoch, self.opened.step, self.opened.clients))
+
+    def caught_up(self, missed: Iterable[bytes]) -> ModelMessage:
+        """The last of the rounds after this one, from the differences of all of them; or `LostError`."""
+        one = self
+        for said in missed:
+            opened = one.read(said)
+            if opened.step <= one.opened.step:
+                continue  # it came in the meantime
+            if opened.difference is None or not one.precedes(opened):
+                raise LostError("model: a chain of differences from something else")
+            model = one.moved(opened)
+            opened = replace(opened, down=opened.down._replace(model=model), difference=None)
+            one = replace(one, opened=opened)
+        return one.opened
 
     def precedes(self, opened: ModelMessage) -> bool:
         """Whether `opened` is the round right after this one, of the same server."""
