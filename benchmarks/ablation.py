@@ -37,7 +37,7 @@ def ingredients(
     planned = theory.plan(share, dim, clients=CLIENTS, method="measured", rates=theory.fitted_rates(updates))
     sampled = methods.ofedavg(min(1.0, share * 32), preset="authors")
     size = max(1, dim // 45)
-    grid = methods.ofedgrid(bits, STEPS, preset="authors")
+    grid = methods.ofedgrid(bits, STEPS, preset="authors", averages=False)
     return {
         "the paper's OFedIQ, bits by the formula": methods.at_budget(
             "ofediq", share, dim, CLIENTS, preset="authors"
@@ -50,7 +50,9 @@ def ingredients(
         "(3, D/45), norm-proportional, run budget": methods.ofediq_norm(
             3, size, bits, STEPS, preset="authors"
         ),
-        "OFedGrid, every step alike": methods.ofedgrid(bits, STEPS, preset="authors", front=0.0),
+        "OFedGrid, every step alike": methods.ofedgrid(
+            bits, STEPS, preset="authors", front=0.0, averages=False
+        ),
         "OFedGrid, run budget": grid,
         "OFedGrid, compressed broadcast": methods.with_broadcast(grid, methods.delta(31, max(1, dim // 500))),
         "OFedGrid, coin betting instead of Adam": methods.with_server(grid, methods.coin()),

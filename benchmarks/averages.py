@@ -14,7 +14,7 @@ from statistics import fmean
 from benchmarks import table
 from benchmarks.bytes import CASES, Case, model_of, score
 from ofediq import methods
-from ofediq.methods import Method, ServerRule
+from ofediq.methods import Method
 from ofediq.methods.connection import Connection
 from ofediq.models import Model
 from ofediq.simulation import simulate
@@ -31,12 +31,12 @@ MESSAGES = (
 )
 
 
-def grid(case: Case, budget: float, model: Model, server: ServerRule | None = None) -> Method:
-    """OFedGrid at a share of the uplink's bits, with Adam or another server."""
-    found = methods.at_budget(
-        "ofedgrid", budget, model.dim, case.clients, step_size=0.01, preset="authors", steps=case.steps
+def grid(case: Case, budget: float, model: Model, averages: bool = False, step_size: float = 0.01) -> Method:
+    """OFedGrid at a share of the uplink's bits, with Adam or, as by default, with the average of its steps."""
+    text, size = f"ofedgrid(averages={averages})", step_size
+    return methods.at_budget(
+        text, budget, model.dim, case.clients, step_size=size, preset="authors", steps=case.steps
     )
-    return found if server is None else methods.with_server(found, server)
 
 
 def rows(name: str) -> list[list[object]]:
@@ -44,14 +44,11 @@ def rows(name: str) -> list[list[object]]:
     case = next(one for one in CASES if one.name == name)
     clients, steps = SIZES.get(name, (case.clients, case.steps))
     case, made = replace(case, clients=clients, steps=steps), list[list[object]]()
-    model, rules = (
-        model_of(case),
-        [make(size) for size in STEP_SIZES for make in (methods.adam, methods.averaged)],
-    )
+    model, rules = model_of(case), [(one, size) for size in STEP_SIZES for one in (False, True)]
     for budget in BUDGETS.get(name, (0.0001, 0.001)):
         found = [
             fmean(
-                score(simulate(grid(case, budget, model, rule), case.stream(seed), model, seed))
+                score(simulate(grid(case, budget, model, *rule), case.stream(seed), model, seed))
                 for seed in range(SEEDS)
             )
             for rule in rules

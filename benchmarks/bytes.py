@@ -1,7 +1,7 @@
 """Learning per byte: OFedDuplex at 1 % and 0.1 % of all bytes beside FedOGD, over streams of every kind.
 
 Bytes on all sockets, both directions, frames, topics and acknowledgements included. "Loss" is what accuracy lost in
-points, or by how many per cent the squared error grew, over FedOGD on the same stream and seed; Adam at the server.
+points, or by how many per cent the squared error grew, over FedOGD with Adam on the same stream and seed.
 `python -m benchmarks bytes` takes every stream, three seeds each; names after it choose streams.
 """
 

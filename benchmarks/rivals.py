@@ -27,7 +27,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "mnist": {"model": "softmax", "clients": 1000, "steps": 300, "seeds": 1},
     "pm25": {"model": "mlp", "clients": 100, "steps": 300, "seeds": 2},
 }
-GRIDS = ("ofedgrid", "intsgd", "ofedgrid(spread=1)", "ofedgrid(spread=30)", "ocs", "ocs(codec=eden)")
+_SPREADS = ("", ", spread=1", ", spread=30")  # of OFedGrid; with Adam, as its rivals have it
+GRIDS = (*(f"ofedgrid(averages=False{one})" for one in _SPREADS), "intsgd", "ocs", "ocs(codec=eden)")
 METHODS = {
     "Adam": ("fedogd", *GRIDS, "eden", "send_samples", "topk_ef", "ofediq"),
     "descent": ("topk_ef", "send_samples", "ftrl_ef", "seeds_scalars"),

@@ -33,7 +33,8 @@ def test_steps_and_their_average() -> None:
         sizes = float(np.linalg.norm(u) * np.linalg.norm(z - x))
         a = 0.9 * a + 0.1 * (float(-u @ (z - x)) / sizes if sizes > 0 else 0.0)
         n = 1 + n * np.exp(-max(a, 0))
-        z = z - eta * u
+        reach = min(1 + 3 * (number - 1) / 5, 4)
+        z = z - eta * reach * np.sqrt(20 / (20 + n)) * u
         x = x + (z - x) / n
         np.testing.assert_allclose(y, 0.1 * z + 0.9 * x, rtol=1e-3, atol=1e-4)
 
@@ -87,6 +88,7 @@ def test_it_is_a_server_like_the_others() -> None:
     ("name", "value", "sentence"),
     [
         ("pull", 1.0, r"`pull` must lie in \[0, 1\), got 1"),
+        ("reach", 0.5, r"`reach` must be at least 1, got 0.5"),
         ("square_decay", 1.0, r"`square_decay` must be below 1, got 1"),
         ("step_size", 0.0, r"`step_size` must"),
     ],

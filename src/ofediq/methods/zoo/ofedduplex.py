@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ofediq.errors import require
+from ofediq.methods.averaged_rule import averaged, averages_steps
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import grid
 from ofediq.methods.connection import Connection
@@ -26,6 +27,7 @@ from ofediq.methods.zoo.walking import MeanWalk, walk
 _LEAST = 128.0  # bits of a message that says anything
 _CLIENTS = 185.0  # how many make a byte up worth as much as one down
 _FARTHEST, _FEW = 4.0, 64.0  # times Adam's move, where there are so few of them or fewer
+_REACH = 3.0  # of averaged steps: farther ones, few and rounded, ruin regressions
 _LONG = 10.0  # steps of a window from which on clients walk by themselves
 _STRIDE = 20.0  # AdaGrad's step size over Adam's: a client alone has few and noisy gradients
 _GRADIENT, _WALK = 16.0, 2.0  # a message of x bits per parameter leaves this to the power of -x behind
@@ -71,6 +73,7 @@ def ofedduplex(
     keeps: float | None = None,
     seeks: bool = True,
     walks: bool | None = None,
+    averages: bool | None = None,
 ) -> Method:
     """OFedDuplex: OFedGrid in both directions, with one budget for all bytes on the sockets. Not in the paper.
 
@@ -97,6 +100,8 @@ def ofedduplex(
             parameter leaves behind, 16^-x, and at most a half.
         seeks: whether Adam's moves grow where gradients agree with the moves before them, see `Timed`.
         walks: whether clients walk by themselves; by default with preset authors and windows of ten steps or more.
+        averages: whether the server averages Adam's steps (`Averaged`), which then reach as far as that says; by
+            default with preset authors where clients do not walk.
     """
     require(down is None or 0 < down < 1, "down", "must lie in (0, 1)", down)
     require(isinstance(seeks, bool), "seeks", "must be True or False", seeks)
@@ -112,6 +117,7 @@ def ofedduplex(
     opening = 8 * (link.broadcast_bytes(replace(base, broadcast=metered(1.0))) + 4.0)
     rhythm = _rhythm(down * each, opening, dim, steps, _GRADIENT)
     walking = adam and (rhythm.mean >= _LONG if walks is None else walks)
+    require(not (walking and averages), "averages", "cannot be where clients walk (walks=False)", averages)
     if walking:
         rhythm = _rhythm(down * each, opening, dim, steps, _WALK)
         lean = lean / 2
@@ -119,7 +125,9 @@ def ofedduplex(
     kept = min(0.5, 16 ** (-message / dim)) if keeps is None else keeps
     rule = steer_to((1 - down) * each * clients, steps, front, extra_bits=beside, windows=windows)
     server = base.server
-    if isinstance(server, Adam):  # half-way between a memory of so many moves and one of so many steps
+    if averages_steps(averages, preset):
+        server = averaged(step_size, _REACH)
+    elif isinstance(server, Adam):  # half-way between a memory of so many moves and one of so many steps
         server = replace(server, decay=max(0.7, server.decay ** math.sqrt(mean)))
     server = MeanWalk() if walking else timed(server, power, _longest(steps, often) if seeks else None)
     return replace(

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ofediq.methods.averaged_rule import averaged, averages_steps
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import grid, quantize
+from ofediq.methods.loudness import best_spread
 from ofediq.methods.participation import norm_proportional
 from ofediq.methods.presets import federated
 from ofediq.methods.registry import Terms, named
@@ -15,6 +17,8 @@ from ofediq.methods.steered_rule import steered
 from ofediq.methods.steering import Budget
 from ofediq.methods.steering import budget as steer_to
 from ofediq.theory import plan
+
+_BESIDE = 64.0  # bits of a message that count at least where steps are averaged: fewer messages, of more coordinates
 
 
 @named(
@@ -30,8 +34,9 @@ def ofedgrid(
     *,
     preset: str = "paper",
     spread: float | None = None,
-    front: float = 0.5,
+    front: float | None = None,
     extra_bits: float = 0.0,
+    averages: bool | None = None,
 ) -> Method:
     """OFedGrid: all clients round to one grid, and send in proportion to what they have to say. Not in the paper.
 
@@ -44,17 +49,23 @@ def ofedgrid(
         steps: T, the horizon that the budget is spread over; None for a run without end.
         step_size: eta.
         preset: which server rule, see `methods.presets`; sampling is the method's own.
-        spread: norm of a sampled update in grid steps; by default what teaches most per bit, see `best_spread`.
-        front: how much the budget leans towards early steps, see `Budget`.
+        spread: norm of a sampled update in grid steps; by default what teaches most per bit, see `best_spread`, where
+            a message counts for some bits more if steps are averaged.
+        front: how much the budget leans towards early steps, see `Budget`; by default 0.5, with averages 0.6.
         extra_bits: what a message costs beside its payload; counted against the budget.
+        averages: whether the server averages Adam's steps (`Averaged`); by default with preset authors.
     """
-    base = federated("OFedGrid", step_size, preset)
+    base, calm = federated("OFedGrid", step_size, preset), averages_steps(averages, preset)
+    if spread is None:
+        spread = best_spread(max(extra_bits, _BESIDE if calm else 0.0))
+    if front is None:
+        front = 0.6 if calm else 0.5
     rule = steer_to(bits_per_step, steps, front, spread=spread, extra_bits=extra_bits)
     return replace(
         base,
         participation=norm_proportional(rule.spread),
         compress=grid(rule.spread),
-        server=steered(base.server, rule),
+        server=steered(averaged(step_size) if calm else base.server, rule),
     )
 
 
