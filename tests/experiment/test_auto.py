@@ -12,6 +12,7 @@ import pytest
 from ofediq import simulate
 from ofediq.errors import DataError, InputError
 from ofediq.experiment import Config, Experiment
+from ofediq.methods.adaptive_rule import Adaptive
 from ofediq.streams import APART, naive_references
 
 
@@ -145,6 +146,21 @@ def test_images_and_data_without_time_have_no_pipeline() -> None:
     experiment = Experiment.set_up(Config(preset="auto", clients=10, steps=20, methods=("fedogd",)))
     assert (experiment.model.name, experiment.deal(0).x.shape[1:]) == ("softmax", (8, 8))
     assert experiment.methods["fedogd"].server.name.startswith("adaptive")
+
+
+def test_first_moves_are_larger_for_labels_of_a_linear_model(tmp_path: Path) -> None:
+    """With those of a number, streams of labels were up to 15 % above a tuned step size (docs/own-data.md)."""
+    numbers, first = np.arange(400.0), {}
+    for target in (np.sin(numbers), np.where(numbers % 7 > 3, "on", "off")):
+        for model in ("auto", "mlp"):
+            config = Config(
+                data=write(tmp_path, x=numbers, y=target), target="y", methods=("fedogd",), model=model
+            )
+            rule = Experiment.set_up(config).methods["fedogd"].server
+            assert isinstance(rule, Adaptive)
+            first[target.dtype.kind, model] = rule.first
+    assert first["U", "auto"] == pytest.approx(10 * first["f", "auto"])
+    assert first["U", "mlp"] == first["f", "mlp"] < first["f", "auto"]
 
 
 def test_the_model_and_the_server_can_be_chosen(tmp_path: Path) -> None:

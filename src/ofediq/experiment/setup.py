@@ -135,7 +135,11 @@ def _methods(config: Config, model: Model, stream: Stream, raw: bool) -> dict[st
         rule = server_rule(config.server, config.step_size)
         methods = {key: with_server(one, rule) for key, one in methods.items()}
     elif config.automatic:
-        methods = {key: untuned(one, deep=model.deep, clients=stream.clients) for key, one in methods.items()}
+        shape = {"dim": model.dim, "outputs": model.linear_outputs}
+        methods = {
+            key: untuned(one, deep=model.deep, clients=stream.clients, **shape)
+            for key, one in methods.items()
+        }
         if raw and config.personal is not False:
             methods = {
                 key: mixed(one, model.dim, stream.clients, model.linear_outputs)

@@ -220,7 +220,9 @@ class MethodChoice(Settings):
             return with_server(chosen, server_rule(self.server, step_size))
         if not self.automatic:
             return chosen
-        fitted = untuned(chosen, deep=model.deep, clients=expected)
+        fitted = untuned(
+            chosen, deep=model.deep, clients=expected, dim=model.dim, outputs=model.linear_outputs
+        )
         return (
             mixed(fitted, model.dim, expected, model.linear_outputs)
             if isinstance(model, Anchored)

@@ -31,9 +31,9 @@ from ofediq.methods.server import ServerRule, adam, descend
 
 PRESETS = ("paper", "authors")
 SERVERS = ("descend", "adam", "averaged", "coin", "adaptive")
-_FIRST, _FIRST_DEEP = 6e-4, 1e-4  # first moves of the adaptive server, for one client
+_FIRST, _FIRST_LABELS, _FIRST_DEEP = 6e-4, 6e-3, 1e-4  # first moves of the adaptive server, for one client
 _FIRST_LARGEST = 0.03
-_WIDEST = 128  # features of an own model of second order
+_WIDEST = 128  # features of an own model of second order, and of one with large first moves
 _OWN_MODELS = 2**26  # numbers that the own models of all clients may take together
 
 
@@ -134,17 +134,22 @@ def server_rule(name: str, step_size: float = 0.01) -> ServerRule:
     return adam(step_size) if name == "adam" else descend(step_size)
 
 
-def untuned(method: Method, *, deep: bool = False, clients: int = 10) -> Method:
+def untuned(
+    method: Method, *, deep: bool = False, clients: int = 10, dim: int = 0, outputs: int = 0
+) -> Method:
     """`method` without a step size: gradients at the common model, and a server that finds its own.
 
     A method whose server is part of it, such as SCAFFOLD, stays as it is. Hidden layers beside a naive forecast
     (`deep`) get smaller first moves: tens of thousands of parameters that move together would leave the forecast at
-    once. The more clients, the less noise in their mean, and the larger the first moves.
+    once. The more clients, the less noise in their mean, and the larger the first moves. Those of a linear model for
+    labels (`dim` parameters, `outputs`) with up to 128 features are ten times as large: scores have to be of size 1
+    before the answer is another one. With many features they would add up to more than that at once.
     """
     if method.server.vectors:
         return method
     plain = replace(method, client=hold()) if isinstance(method.client, Ogd) else method
-    first = _FIRST_DEEP if deep else _FIRST
+    labels = outputs > 1 and dim // outputs <= _WIDEST
+    first = _FIRST_DEEP if deep else _FIRST_LABELS if labels else _FIRST
     return with_server(plain, adaptive(min(first * math.sqrt(clients), _FIRST_LARGEST)))
 
 
