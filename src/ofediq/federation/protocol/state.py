@@ -60,10 +60,10 @@ class ServerState:
         }
         if meta["names"] == list(self.numbers):
             del meta["names"]
-        with suppress(OSError):  # curves for the page: a disk that refuses them refuses the state, too
-            save_points(history_file(path), points, int(record.get("spacing", 1)))  # first: more do no harm
         _keep_previous(path)
         _STATE.write(path, {**self.state, "rows": columns(rows)}, identity=self.identity, meta=meta)
+        with suppress(OSError):  # curves for the page: a disk that refuses them has refused the state
+            save_points(history_file(path), points, int(record.get("spacing", 1)))
 
     @classmethod
     def read(cls, path: Path) -> ServerState | None:
