@@ -105,3 +105,16 @@ def test_what_would_be_infinite_is_not_taken() -> None:
     ledger.counted(huge, {0: 0.0}, down)
     ledger.close()
     assert not ledger.takes(0, huge[0], down)
+
+
+def test_what_is_too_much_for_every_round_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, down = Ledger(make("laq").client, 2), Down(np.zeros(2, np.float32), {}, {})
+    word = {0: np.array([2.0, 1.0], np.float32)}
+    ledger.counted(word, {0: 1.0}, down)
+    ledger.close()
+    assert ledger.export()
+    monkeypatch.setattr("ofediq.methods.ledger.MOST_SAVED", 15)
+    assert ledger.export() == {}
+    after = Ledger(make("laq").client, 2)
+    after.restore(ledger.export())
+    np.testing.assert_array_equal(after.counted(word, {0: 0.5}, down)[0], [1.0, 0.5])  # judged by itself

@@ -26,6 +26,9 @@ from ofediq.methods.client import ClientRule, Down
 
 Vector = npt.NDArray[np.float32]
 
+MOST_SAVED = 2**25
+"""Bytes of a ledger that a server writes with its state in every round; a larger one is lost with the server."""
+
 
 class Ledger:
     """Of one server.
@@ -124,7 +127,12 @@ class Ledger:
         self._next = {}
 
     def export(self) -> dict[str, Any]:
-        """Everything that a server which takes over needs, as arrays."""
+        """Everything that a server which takes over needs, as arrays; nothing if that is too much for every round.
+
+        A server without it judges messages by themselves, as if nothing had been said before.
+        """
+        if self._said.nbytes + self._held.nbytes > MOST_SAVED:
+            return {}
         return {"said": self._said, "held": self._held, "known": self._known, "silent": self._silent}
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
