@@ -42,6 +42,23 @@ def test_zones_that_change_from_row_to_row() -> None:
     assert np.diff(moments_of(column)).tolist() == [7 * 3600]
 
 
+@pytest.mark.parametrize("day", ["%Y-%m-%d", "%d/%m/%Y"])
+@pytest.mark.parametrize("hour", ["%H:%M", "%H.%M.%S", "%I:%M %p"])
+def test_a_date_and_a_time_of_day_in_two_columns(day: str, hour: str, tmp_path: Path) -> None:
+    frame = pandas.DataFrame({"Date": _written(day), "Time": _written(hour), "load": np.arange(60.0)})
+    frame.iloc[::-1].to_csv(tmp_path / "plant.csv", index=False)
+    own = load_own(tmp_path / "plant.csv", "load")
+    assert own.time_column == "Date,Time"
+    np.testing.assert_array_equal(own.dataset.time, MOMENTS)
+    np.testing.assert_array_equal(np.diff(own.dataset.y) > 0, True)
+
+
+def test_hours_beside_dates_that_have_them_are_no_clock(tmp_path: Path) -> None:
+    frame = pandas.DataFrame({"when": _written("%Y-%m-%d %H:%M"), "opens": "08:00", "load": np.arange(60.0)})
+    frame.to_csv(tmp_path / "plant.csv", index=False)
+    assert load_own(tmp_path / "plant.csv", "load").time_column == "when"
+
+
 def test_days_that_may_be_months_are_not_guessed() -> None:
     column = pandas.Series(["03/04/2024", "05/06/2024", "07/08/2024"], name="when")
     assert not is_clock(column)

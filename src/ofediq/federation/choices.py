@@ -264,7 +264,8 @@ class SourceChoice(Settings):
         None, "The columns of csv to predict from.", shown="the names in the task, or all others"
     )
     time: str | None = setting(
-        None, "Its column of dates (ISO 8601, or seconds since 1970), or its parts: 'year,month,day,hour'."
+        None,
+        "Its column of dates (ISO 8601, or seconds since 1970), or parts: 'Date,Time' or 'year,month,day,hour'.",
     )
     follow: bool = setting(False, "Whether the file of csv grows: wait at its end for more lines.")
 

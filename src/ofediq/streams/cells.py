@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -18,6 +19,7 @@ NO_NUMBER = 1e36
 """Numbers of this size and more are what programs write where there is none: netCDF's 9.97e36, the largest floats."""
 
 _SINCE_1970 = (946_684_800.0, 4_102_444_800.0)  # 2000 to 2100, in seconds
+_TIME_OF_DAY = re.compile(r"(\d{1,2})[:.h](\d{2})(?:[:.](\d{2}(?:\.\d+)?))?\s*([AaPp])?[Mm]?\.?")
 SEPARATORS = (",", ";", "\t", "|")
 _HEAD = 1 << 16  # bytes of a file that are looked at
 
@@ -58,6 +60,25 @@ def clock_unit(moment: float) -> float:
     """
     first, last = _SINCE_1970
     return next((unit for unit in (1e3, 1e6, 1e9) if first * unit <= moment <= last * unit), 1.0)
+
+
+def time_of_day(text: str) -> float:
+    """Seconds since midnight of a time such as 18:30, 18.30.05 or 6:30 PM; NaN of any other text.
+
+    >>> time_of_day("18:30"), time_of_day("18.30.05"), time_of_day("12:15 am"), time_of_day("18,5")
+    (66600.0, 66605.0, 900.0, nan)
+    """
+    found = _TIME_OF_DAY.fullmatch(text.strip())
+    if found is None:
+        return float("nan")
+    hours, minutes, seconds, half = int(found[1]), int(found[2]), float(found[3] or 0), found[4]
+    if half:
+        hours = hours % 12 + 12 * (half in "Pp") if 1 <= hours <= 12 else 99
+    return (
+        3600.0 * hours + 60 * minutes + seconds
+        if hours <= 24 and minutes < 60 and seconds < 61
+        else float("nan")
+    )
 
 
 def separator_of(header: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ofediq.errors import DataError, extra
-from ofediq.streams.cells import clock_unit
+from ofediq.streams.cells import clock_unit, time_of_day
 from ofediq.streams.columns import is_date, is_number, is_truth, numbers
 
 # A column is a time if so many of its cells are; a row whose cell is none has no time.
@@ -48,8 +48,17 @@ def moments_of(column: Any) -> NDArray[np.float64]:
 
 
 def dates_of(frame: Any) -> NDArray[np.float64]:
-    """The moment of each row from the parts of a date, such as year, month, day, hour: seconds since 1970."""
+    """The moment of each row from the parts of a date: seconds since 1970.
+
+    The parts are year, month, day, hour and so on, or a date and a time of day.
+
+    >>> import pandas
+    >>> dates_of(pandas.DataFrame({"Date": ["1970-01-02"] * 2, "Time": ["00:30", "18.00.00"]})).tolist()
+    [88200.0, 151200.0]
+    """
     pandas = extra("pandas", "sim")
+    if frame.shape[1] == 2 and is_time_of_day(frame.iloc[:, 1]):
+        return moments_of(frame.iloc[:, 0]) + _times(frame.iloc[:, 1])
     parts = frame.rename(columns=lambda name: str(name).lower())
     names = ",".join(map(str, frame.columns))
     try:
@@ -63,6 +72,20 @@ def dates_of(frame: Any) -> NDArray[np.float64]:
             f"`time_column` {names} must be parts of a date, got {tuple(map(str, frame.iloc[0]))}, ..."
         )
     return found
+
+
+def is_time_of_day(column: Any) -> bool:
+    """Whether a column holds times of a day, without the day."""
+    if is_number(column) or is_truth(column) or is_date(column) or not column.notna().any():
+        return False
+    head = column[column.notna()].iloc[:_TRIED]
+    return bool(np.isfinite(_times(head)).mean() >= _MOSTLY and np.isfinite(_times(column)).mean() >= _MOSTLY)
+
+
+def is_whole_days(column: Any) -> bool:
+    """Whether a column of dates says no hour."""
+    moments = moments_of(column)
+    return bool((moments[np.isfinite(moments)] % 86_400 == 0).all())
 
 
 def is_clock(column: Any) -> bool:
@@ -81,6 +104,10 @@ def is_clock(column: Any) -> bool:
     except (DataError, TypeError):
         return False
     return True
+
+
+def _times(column: Any) -> NDArray[np.float64]:
+    return np.array([time_of_day(str(cell)) for cell in column])
 
 
 def _read_dates(column: Any) -> NDArray[np.float64] | None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from ofediq.errors import require_choice
 from ofediq.streams.columns import is_feature
 from ofediq.streams.dataset import Dataset
-from ofediq.streams.dates import is_clock
+from ofediq.streams.dates import is_clock, is_time_of_day, is_whole_days
 from ofediq.streams.files import load_file
 from ofediq.streams.strays import Stray, without_strays
 from ofediq.streams.tables import read_table
@@ -52,10 +52,10 @@ def load_own(
 ) -> Own:
     r"""`load_file` for a file that nobody has prepared.
 
-    The time is `time_column`; else a column of dates; else columns called year, month and day; else the order of the
-    file. Columns that cannot be features are left out, and there need not be any. Features may be missing; rows
-    without a target are dropped. Numbers that stand for none are missing (`ofediq.streams.strays`), unless `strays`
-    is "keep".
+    The time is `time_column`; else a column of dates, with one of times of day where it has none; else columns
+    called year, month and day; else the order of the file. Columns that cannot be features are left out, and
+    there need not be any. Features may be missing; rows without a target are dropped. Numbers that stand for none
+    are missing (`ofediq.streams.strays`), unless `strays` is "keep".
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -105,7 +105,11 @@ def usual_clients(samples: int) -> int:
 def _clock(frame: Any, names: Sequence[str]) -> str | None:
     dates = [name for name in names if is_clock(frame[name])]
     if dates:
-        return dates[0]
+        times = [name for name in names if name not in dates and is_time_of_day(frame[name])]
+        apart = (
+            times and is_whole_days(frame[dates[0]]) and not any("," in name for name in (dates[0], times[0]))
+        )
+        return f"{dates[0]},{times[0]}" if apart else dates[0]
     lower = {str(name).lower(): name for name in names}
     parts = [lower[part] for part in _PARTS if part in lower]
     return ",".join(parts) if {"year", "month", "day"} <= lower.keys() else None

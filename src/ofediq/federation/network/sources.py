@@ -22,7 +22,7 @@ from ofediq.errors import DataError, InputError, shown
 from ofediq.federation.network.outlets import Outlet
 from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.messages import Publish
-from ofediq.streams.cells import MISSING, clock_unit, encoding_of, names_in, separator_of
+from ofediq.streams.cells import MISSING, clock_unit, encoding_of, names_in, separator_of, time_of_day
 
 log = logging.getLogger("ofediq.federation")
 
@@ -278,12 +278,18 @@ def _cell(text: str, separator: str) -> str | None:
 
 
 def _moment(parts: Sequence[str]) -> float:
-    """Seconds since 1970 of an ISO 8601 date, a number, or year, month, day, ...; without a zone it is UTC.
+    """Seconds since 1970 of an ISO 8601 date, a number, a date and a time of day, or year, month, day, ...
 
+    Without a zone it is UTC.
+
+    >>> _moment(["2013-03-01", "06.30.00"])
+    1362119400.0
     >>> _moment(["2013-03-01 00:00"]), _moment(["2013", "3", "1", "0"]), _moment(["1362096000000"])
     (1362096000.0, 1362096000.0, 1362096000.0)
     """
     try:
+        if len(parts) == 2:
+            return _moment(parts[:1]) + time_of_day(parts[1])
         if len(parts) > 1:
             year, month, day, *rest = (int(float(part)) for part in parts)
             return datetime(year, month, day, *rest, tzinfo=UTC).timestamp()  # type: ignore[misc,arg-type]  # hour, minute, ...
