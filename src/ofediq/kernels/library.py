@@ -193,6 +193,8 @@ def _made(compiler: tuple[str, ...], name: str) -> Path:
                 with tempfile.TemporaryDirectory(dir=directory) as workshop:
                     made = _compile(compiler, Path(workshop) / "kernels.so")
                     path = directory / f"{name}-{_digest(made)}.so"
+                    if path.is_symlink():  # it would stay one
+                        path.unlink()
                     save_bytes(path, made.read_bytes(), mode=0o700)
                 return path
     raise UnavailableError("no directory to write them to")

@@ -26,6 +26,7 @@ _LOST = 12.0  # expected messages that fail to come before the scale counts as l
 _TELLING = 2.0**10  # louder messages reach the largest symbol: their size says nothing of the update's shape
 _PATIENCE = 8  # rounds at least over which a credit or a debt is made up for, or an eighth of them
 _LEAST, _MOST = 2.0**-110, 2.0**112  # between them lies every step of a grid: 2^15 of them are a float
+_LARGEST = 2.0**127  # size of an update: more is no float
 
 
 class Signal(NamedTuple):
@@ -143,7 +144,8 @@ class Budget:
         unknown = signal.step <= np.float32(UNKNOWN)
         density = xp.where(unknown & (senders > 0), self._density(signal, came), signal.density)
         got = self._loudness(bits / clients, came.dim, density)
-        usual, recent = _sizes(signal, got * signal.step, step / period, unknown)
+        heard = xp.minimum(got, np.float32(_LARGEST) / xp.maximum(signal.step, np.float32(1))) * signal.step
+        usual, recent = _sizes(signal, heard, step / period, unknown)
         ahead = signal.ahead + bits / np.float32(self.bits_per_step) - period
         ahead = xp.maximum(ahead, -self._most_credit(step))
         wanted = self._plan(ahead, recent / usual, step, coming)

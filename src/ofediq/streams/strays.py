@@ -51,11 +51,12 @@ def without_strays(frame: Any, names: Sequence[str]) -> tuple[Any, dict[str, Str
     (np.int64(2), {'heat': Stray(cells=2, example=-999.0)})
     """
     columns = {name: numbers(frame[name]) for name in names if name in frame and is_number(frame[name])}
-    ends = {name: _ends(values) for name, values in columns.items()}
+    wild = {name: _wild(values) for name, values in columns.items()}
+    ends = {name: _ends(values[~wild[name]]) for name, values in columns.items()}
     marks = {value for found in ends.values() for value, sure in found.items() if sure}
     made, strays = {}, {}
     for name, values in columns.items():
-        stray = np.isin(values, [value for value in ends[name] if value in marks]) | _wild(values)
+        stray = np.isin(values, [value for value in ends[name] if value in marks]) | wild[name]
         if stray.any() and len(np.unique(values[~stray & ~np.isnan(values)])) > FEW_LABELS:
             made[name] = np.where(stray, np.nan, values)
             strays[name] = Stray(int(stray.sum()), float(values[stray][0]))
