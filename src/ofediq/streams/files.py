@@ -47,8 +47,8 @@ def load_file(
         target: the column to predict.
         client_column: whose sample it is; deal with `partition(..., kind="column")`.
         time_column: numbers or dates (`ofediq.streams.dates`) that the rows are sorted by, or parts of a date with
-            commas between them, such as "year,month,day,hour". With it, the dataset knows when each
-            sample was taken and which target came before it (of the same client).
+            commas between them, "Date,Time" or "year,month,day,hour". With it, the dataset knows when each sample was
+            taken and which target came before it (of the same client).
         features: the columns to predict from; by default all others, or the one array with several axes of an
             npz file. Text columns of up to 50 values become one column per value.
         task: "auto" takes text, truth values and up to 20 different whole numbers for labels, anything else for

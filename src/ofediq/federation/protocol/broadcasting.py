@@ -53,14 +53,10 @@ class Broadcasting:
         if self._difference is None or message.final:
             self._chain = []
             return self.whole(message)
-        before, said = (
-            message.step - int(self.method.window_to(message.step)),
-            message.encode(self._difference),
-        )
-        self._chain.append((before, said))
-        while sum(len(one) for _, one in self._chain) > 4 * np.size(
-            message.down.model
-        ):  # a whole model is shorter
+        said, length = message.encode(self._difference), int(self.method.window_to(message.step))
+        self._chain.append((message.step - length, said))
+        whole = 4 * np.size(message.down.model)
+        while sum(len(one) for _, one in self._chain) > whole:  # then the model is shorter
             del self._chain[0]
         return "d", said
 

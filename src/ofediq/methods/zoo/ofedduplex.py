@@ -17,7 +17,7 @@ from ofediq.methods.metered import metered
 from ofediq.methods.participation import norm_proportional
 from ofediq.methods.presets import federated
 from ofediq.methods.registry import Terms, named
-from ofediq.methods.server import Adam
+from ofediq.methods.server import Adam, ServerRule
 from ofediq.methods.steered_rule import steered
 from ofediq.methods.steering import budget as steer_to
 from ofediq.methods.timed_rule import timed
@@ -111,8 +111,7 @@ def ofedduplex(
     require(adam or not walks, "walks", "needs preset authors: AdaGrad follows Adam's step size", walks)
     each = 8 * bytes_per_step / clients  # bits per client and step
     beside = 8.0 * link.update_bytes(base, dim)
-    if down is None:  # what goes up at most, the finest message of everyone at every step, leaves the rest
-        down = max(1 / (1 + math.sqrt(_CLIENTS / clients)), 1 - (longest_message(dim) + beside) / each)
+    down = _share_down(each, beside, dim, clients) if down is None else down
     # A broadcast, and the number that steers.
     opening = 8 * (link.broadcast_bytes(replace(base, broadcast=metered(1.0))) + 4.0)
     rhythm = _rhythm(down * each, opening, dim, steps, _GRADIENT)
@@ -124,12 +123,10 @@ def ofedduplex(
     windows, period, mean, often, message = rhythm
     kept = min(0.5, 16 ** (-message / dim)) if keeps is None else keeps
     rule = steer_to((1 - down) * each * clients, steps, front, extra_bits=beside, windows=windows)
-    server = base.server
-    if averages_steps(averages, preset):
-        server = averaged(step_size, _REACH)
-    elif isinstance(server, Adam):  # half-way between a memory of so many moves and one of so many steps
-        server = replace(server, decay=max(0.7, server.decay ** math.sqrt(mean)))
-    server = MeanWalk() if walking else timed(server, power, _longest(steps, often) if seeks else None)
+    mover = (
+        averaged(step_size, _REACH) if averages_steps(averages, preset) else _in_windows(base.server, mean)
+    )
+    server = MeanWalk() if walking else timed(mover, power, _longest(steps, often) if seeks else None)
     return replace(
         base,
         client=walk(base.client, _STRIDE * step_size) if walking else base.client,
@@ -140,6 +137,21 @@ def ofedduplex(
         windows=windows,
         period=period,
     )
+
+
+def _share_down(each: float, beside: float, dim: int, clients: int) -> float:
+    """The share of `each` bits that goes down, where what goes up at most leaves no more.
+
+    That is the finest message of everyone at every step, with `beside` bits around it.
+    """
+    return max(1 / (1 + math.sqrt(_CLIENTS / clients)), 1 - (longest_message(dim) + beside) / each)
+
+
+def _in_windows(server: ServerRule, mean: float) -> ServerRule:
+    """Adam with a memory half-way between so many moves and so many steps, `mean` of them to a move."""
+    if not isinstance(server, Adam):
+        return server
+    return replace(server, decay=max(0.7, server.decay ** math.sqrt(mean)))
 
 
 def _rhythm(each: float, opening: float, dim: int, steps: int | None, left: float) -> _Rhythm:
