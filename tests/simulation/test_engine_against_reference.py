@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
+import jax
 import numpy as np
 import optax
 import pytest
@@ -46,6 +48,15 @@ CASES = {
     "fedogd-coin": methods.with_server(methods.fedogd(), methods.coin()),
     "ofediq-coin": methods.with_server(methods.ofediq(0.5, 3, 14, preset="authors"), methods.coin()),
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def optimized() -> Iterator[None]:
+    """The programs that users run; other tests leave out most of the compiler's optimisations."""
+    before = jax.config.values["jax_disable_most_optimizations"]
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.mark.parametrize("key", CASES)
