@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -67,5 +68,26 @@ def test_a_target_that_is_no_number_is_said(y: Any) -> None:
 def test_a_sample_that_is_no_dict_and_a_label_that_is_several_are_said() -> None:
     with pytest.raises(InputError, match=r"`x` must be a dict of features, got \[1, 2\]"):
         FederatedRegressor().learn_one([1, 2], 1.0)  # type: ignore[arg-type]  # what a user may try
-    with pytest.raises(InputError, match=r"`y` must be one label, got \['a', 'b'\]"):
-        FederatedClassifier().learn_one({"x": 1.0}, ["a", "b"])
+    for label in (["a", "b"], float("nan")):
+        with pytest.raises(InputError, match="`y` must be one label, got " + re.escape(repr(label))):
+            FederatedClassifier().learn_one({"x": 1.0}, label)
+
+
+@pytest.mark.parametrize("y", [float("nan"), float("inf"), 1e300])
+def test_a_target_that_stands_for_none_is_said_and_harms_nobody(y: float) -> None:
+    model = FederatedRegressor(clients=2)
+    for step in range(8):
+        model.learn_one({"a": float(step % 3)}, float(step % 3))
+    before = model.predict_one({"a": 2.0})
+    with pytest.raises(InputError, match=r"`y` must be finite and less than 1e\+36 in size, got "):
+        model.learn_one({"a": 2.0}, y)
+    assert model.predict_one({"a": 2.0}) == before
+
+
+def test_readings_beyond_all_measure_are_missing() -> None:
+    model, other = FederatedRegressor(clients=2), FederatedRegressor(clients=2)
+    for step in range(8):
+        far = {"b": 1e300 if step % 2 else float("-inf")}
+        model.learn_one({"a": float(step % 3), **far}, float(step % 3))
+        other.learn_one({"a": float(step % 3), "b": float("nan")}, float(step % 3))
+    assert model.predict_one({"a": 2.0}) == other.predict_one({"a": 2.0}) != 0

@@ -86,7 +86,7 @@ class _Federated(base.Estimator):
     def _row(self, x: dict[Any, Any]) -> npt.NDArray[np.float64]:
         row = np.full(self.features, np.nan)
         for name, value in self._numbers(x):
-            if name in self._places and math.isfinite(value):
+            if name in self._places:
                 row[self._places[name]] = value
         return row
 
@@ -177,7 +177,7 @@ class FederatedClassifier(_Federated, base.Classifier):
 
     def learn_one(self, x: dict[Any, Any], y: Any) -> None:
         """Learn from one sample."""
-        if not isinstance(y, Hashable):
+        if not isinstance(y, Hashable) or y != y:
             raise InputError(f"`y` must be one label, got {y!r}")
         if y not in self._labels:
             if len(self._labels) == self.classes:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.arrays import map_leaves
-from ofediq.errors import require, require_integer
+from ofediq.errors import InputError, require, require_integer
 from ofediq.methods import Method, at_budget, untuned
 from ofediq.methods import round as rounds
 from ofediq.methods.client import Outcome
@@ -20,6 +20,8 @@ from ofediq.methods.scales import Scales
 from ofediq.methods.server import Totals
 from ofediq.models import Model, linear, softmax
 from ofediq.randomness import Address
+from ofediq.streams.cells import NO_NUMBER
+from ofediq.streams.features.readings import known
 from ofediq.streams.features.running import RunningMoments, no_moments, scaled, update
 
 Vector = npt.NDArray[np.float32]
@@ -234,6 +236,9 @@ class ScaledSwarm:
 
     def learn(self, client: int, row: npt.NDArray[np.float64], target: Any) -> None:
         """One row with its target; it is scaled by what came before it and by itself."""
+        if self.regression and not abs(target) < NO_NUMBER:  # one of them would end the model of all
+            raise InputError(f"`y` must be finite and less than {NO_NUMBER:g} in size, got {target!r}")
+        row = known(row)
         self.readings = _put(self.readings, client, row)
         if self.regression:
             self.targets = _put(self.targets, client, np.float64(target))
@@ -243,8 +248,8 @@ class ScaledSwarm:
         self.swarm.learn(client, self._scaled(client, row), target)
 
     def _scaled(self, client: int, row: npt.NDArray[np.float64]) -> Vector:
-        known = scaled(row, self.readings.mean[client], self.readings.deviation[client], _LIMIT)
-        return known.astype(np.float32)
+        found = scaled(known(row), self.readings.mean[client], self.readings.deviation[client], _LIMIT)
+        return found.astype(np.float32)
 
 
 _HORIZON = 10_000  # steps over which a steered method plans its budget
