@@ -50,11 +50,10 @@ def open_frame(data: bytes | bytearray | memoryview, steps: range) -> tuple[Enco
         steps: the steps that the receiver expects: consecutive, at most 65,536.
     """
     require(len(steps) <= 2**16 and steps.step == 1, "steps", "must be at most 65536 in a row", steps)
-    data = bytes(data)
     if len(data) < _HEAD.size:
         raise WireError(f"frame: {len(data)} bytes are less than the header's {_HEAD.size}")
     flags, low, checksum = _HEAD.unpack_from(data)
-    body = data[_HEAD.size :]
+    body = memoryview(data)[_HEAD.size :]  # a payload may be long: it is copied once
     if flags >> 4 != _VERSION or flags & 0x0E:
         raise WireError(f"frame: version {flags >> 4} with flags {flags & 15} is not known")
     step = steps.start + (low - steps.start) % 2**16
@@ -63,12 +62,12 @@ def open_frame(data: bytes | bytearray | memoryview, steps: range) -> tuple[Enco
     if checksum != frame_checksum(step, flags, body):
         raise WireError("frame: the checksum does not match")
     if not flags & _HAS_TAIL:
-        return Encoded(body), step
+        return Encoded(bytes(body)), step
     if not body or not body[0]:
         raise WireError("frame: the tail is missing")
-    return Encoded(body[1:], body[0]), step
+    return Encoded(bytes(body[1:]), body[0]), step
 
 
-def frame_checksum(step: int, flags: int, body: bytes) -> int:
+def frame_checksum(step: int, flags: int, body: bytes | memoryview) -> int:
     """CRC-32 of what the frame says and of what it leaves out of the step."""
     return zlib.crc32(body, zlib.crc32(_STEP.pack(step, flags)))

@@ -37,7 +37,7 @@ SymbolCoding = Literal["packed", "entropy"]
 """`packed`: a uniform code of the 2s+1 symbols, always of one size. `entropy`: a code fitted to the message."""
 
 
-_TOGETHER = 2**18  # coordinates that are read at a time
+_TOGETHER = 2**19  # coordinates that are read at a time
 
 
 class Blockwise(ABC):

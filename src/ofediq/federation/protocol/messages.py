@@ -307,12 +307,12 @@ class UpdateMessage:
         if len(data) < _STEP.size:
             raise WireError(f"update: {len(data)} bytes are less than {_STEP.size}")
         (low,) = _STEP.unpack_from(data)
-        rest, report = data[_STEP.size :], Report()
+        start, report = _STEP.size, Report()
         if low & _REPORTED:
-            if len(rest) < REPORT_BYTES:
-                raise WireError(f"update: {len(rest)} bytes of a report are less than {REPORT_BYTES}")
-            report, rest = Report.decode(rest), rest[REPORT_BYTES:]
-        return cls(report, _nearest(low, near, _STEPS), rest)
+            if len(data) < start + REPORT_BYTES:
+                raise WireError(f"update: {len(data) - start} bytes of a report are less than {REPORT_BYTES}")
+            report, start = Report.decode(data[start : start + REPORT_BYTES]), start + REPORT_BYTES
+        return cls(report, _nearest(low, near, _STEPS), data[start:])
 
 
 def write_body(messages: Mapping[str, Encoded], step: int) -> bytes:

@@ -82,57 +82,100 @@ static void take_loose(uint64_t *limbs, int64_t *size, const struct gathering *g
     }
 }
 
+INLINE double as_double(uint64_t bits) {
+    double number;
+    memcpy(&number, &bits, 8);
+    return number;
+}
+
+/* A whole number as the nearest double: the bits of its halves stand behind those of 2^84 and of 2^52. */
+INLINE double rounded(uint64_t number) {
+    double high = as_double(number >> 32 | UINT64_C(0x4530000000000000));
+    return high - (0x1p84 + 0x1p52) + as_double((number & UINT32_MAX) | UINT64_C(0x4330000000000000));
+}
+
+/* The whole number next to one below 2^51, of its bits behind those of 2^52. */
+INLINE uint64_t nearest(double number) {
+    uint64_t bits;
+    number += 0x1p52;
+    memcpy(&bits, &number, 8);
+    return bits - UINT64_C(0x4330000000000000);
+}
+
+/* Digits of numbers below `base`^`count` and 2^31; digit k of number j goes to digits[k * stride + j].
+ *
+ * They are halved again and again. Quotients are made of products with reciprocals: (n + .5) / by is at least .5 / by
+ * away from a whole number, which is more than what rounding changes; in float32 for n below 2^21.
+ */
+static void split_few(uint32_t *numbers, int many, uint32_t base, int count, uint32_t *digits, int64_t stride) {
+    if (count == 1) {
+        memcpy(digits, numbers, 4 * (size_t)many);
+        return;
+    }
+    uint32_t low[TOGETHER], by = 1;
+    uint64_t most = 1;
+    for (int k = 0; k < count; k++) {
+        by *= k < count / 2 ? base : 1;
+        most *= base;
+    }
+    if (most <= 1 << 21) {
+        const float part = 1.0f / (float)by;
+        for (int j = 0; j < many; j++) {
+            uint32_t high = (uint32_t)(int32_t)(((float)(int32_t)numbers[j] + 0.5f) * part);
+            low[j] = numbers[j] - high * by;
+            numbers[j] = high;
+        }
+    } else {
+        const double part = 1.0 / (double)by;
+        for (int j = 0; j < many; j++) {
+            uint32_t high = (uint32_t)(int32_t)(((double)(int32_t)numbers[j] + 0.5) * part);
+            low[j] = numbers[j] - high * by;
+            numbers[j] = high;
+        }
+    }
+    split_few(numbers, many, base, count - count / 2, digits, stride);
+    split_few(low, many, base, count / 2, digits + (count - count / 2) * stride, stride);
+}
+
 /* Digits of some numbers, each below `base`^`group`; digit k of number j goes to digits[k * groups + j].
  *
- * As many digits at a time as 31 bits hold. Quotients are made of products with reciprocals: (n + .5) / base is at
- * least .5 / base away from a whole number, which is more than what rounding changes; the quotients of 64 bits may be
- * off by one, and are put right.
+ * As many digits at a time as 31 bits hold; the quotients of 64 bits are at most one too large, and are put right.
  */
 static void split_tile(uint64_t *numbers, int many, const struct gathering *g, uint32_t *digits) {
     int at_once = 1, stop = g->group;
-    uint64_t power = g->base;
-    while (power <= INT32_MAX / g->base) {
-        power *= g->base;
-        at_once++;
-    }
-    while (stop) {
-        int start = stop > at_once ? stop - at_once : 0;
+    uint32_t some[TOGETHER];
+    for (uint64_t power = g->base; power <= INT32_MAX / g->base; power *= g->base) at_once++;
+    for (; stop > at_once; stop -= at_once) {
         uint64_t by = 1;
-        for (int k = start; k < stop; k++) by *= g->base;
-        uint32_t some[TOGETHER];
-        double part = 1.0 / (double)by, each = 1.0 / (double)g->base;
+        for (int k = 0; k < at_once; k++) by *= g->base;
+        const double part = 1.0 / (double)by;
         for (int j = 0; j < many; j++) {
-            uint64_t high = start ? (uint64_t)((double)numbers[j] * part) : 0;
+            uint64_t high = nearest(rounded(numbers[j]) * part);
             int64_t rest = (int64_t)(numbers[j] - high * by);
-            int64_t over = (rest >= (int64_t)by) - (rest < 0);
-            over = start ? over : 0;
-            some[j] = (uint32_t)(rest - over * (int64_t)by);
-            numbers[j] = high + (uint64_t)over;
+            uint64_t over = rest < 0;
+            some[j] = (uint32_t)rest + (uint32_t)(over * by);
+            numbers[j] = high - over;
         }
-        for (int k = stop - 1; k > start; k--) {
-            uint32_t *row = digits + k * g->groups;
-            for (int j = 0; j < many; j++) {
-                int32_t now = (int32_t)some[j], less = (int32_t)(((double)now + 0.5) * each);
-                row[j] = (uint32_t)(now - less * (int32_t)g->base);
-                some[j] = (uint32_t)less;
-            }
-        }
-        memcpy(digits + start * g->groups, some, 4 * (size_t)many);
-        stop = start;
+        split_few(some, many, (uint32_t)g->base, at_once, digits + (stop - at_once) * g->groups, g->groups);
     }
+    for (int j = 0; j < many; j++) some[j] = (uint32_t)numbers[j];
+    split_few(some, many, (uint32_t)g->base, stop, digits, g->groups);
 }
 
-/* `count` bytes, the lowest first; all eight from there on may be looked at, if they lie before `end`. */
-INLINE uint64_t read_number(const uint8_t *at, int count, const uint8_t *end) {
-    uint64_t number = 0;
+/* Numbers of `width` bytes each, the lowest first; all before `end` may be looked at. */
+static void read_numbers(const uint8_t *at, int width, const uint8_t *end, int many, uint64_t *numbers) {
+    int j = 0;
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    if (end - at >= 8) {
-        memcpy(&number, at, 8);
-        return number & ((UINT64_C(1) << 8 * count) - 1);
+    const uint64_t mask = (UINT64_C(1) << 8 * width) - 1;
+    for (; j < many && end - at >= 8; j++, at += width) {
+        memcpy(numbers + j, at, 8);
+        numbers[j] &= mask;
     }
 #endif
-    for (int i = 0; i < count; i++) number |= (uint64_t)at[i] << 8 * i;
-    return number;
+    for (; j < many; j++, at += width) {
+        numbers[j] = 0;
+        for (int i = 0; i < width; i++) numbers[j] |= (uint64_t)at[i] << 8 * i;
+    }
 }
 
 /* The digits of one message; 0 if a number lies outside of its range. */
@@ -141,17 +184,18 @@ static int unpack_row(const struct packed_rows *p, const uint8_t *data, uint8_t 
     int64_t body = p->bytes - p->last_bytes, size = p->last_bytes / 8 + 1;
     for (int64_t i = 0; i <= p->last_bytes; i++)
         limbs[i / 8] |= (uint64_t)(i < p->last_bytes ? data[body + i] : tail) << 8 * (i % 8);
-    int good = 1;
+    uint64_t good = 1;
     for (const struct gathering *g = p->rounds + p->round_count; g-- > p->rounds;) {
         body -= g->groups * g->low_bytes;
         const uint8_t *low = data + body;
         for (int64_t first = 0; first < g->groups; first += TOGETHER) { /* digit j of the round before is of group j */
             int many = g->groups - first < TOGETHER ? (int)(g->groups - first) : TOGETHER;
-            for (int j = 0; j < many; j++, low += g->low_bytes) {
-                uint64_t number = read_number(low, g->low_bytes, data + p->bytes);
-                number |= (uint64_t)digits[first + j] << 8 * g->low_bytes;
-                good &= number <= g->most;
-                numbers[j] = number <= g->most ? number : 0;
+            read_numbers(low + first * g->low_bytes, g->low_bytes, data + p->bytes, many, numbers);
+            for (int j = 0; j < many; j++) {
+                uint64_t number = numbers[j] | (uint64_t)digits[first + j] << 8 * g->low_bytes;
+                uint64_t fits = number <= g->most;
+                good &= fits;
+                numbers[j] = number & -fits;
             }
             split_tile(numbers, many, g, digits + first);
         }
