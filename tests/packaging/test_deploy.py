@@ -51,6 +51,24 @@ def test_containers_of_ours_do_not_run_as_root() -> None:
     )
 
 
+def test_what_the_image_copies_is_enough_to_build_the_package(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling")
+    stage = (DEPLOY / "Dockerfile").read_text().partition(" AS build\n")[2].partition("\nFROM ")[0]
+    sent = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    copied = [name for line in re.findall(r"^COPY (.*) \S+$", stage, re.MULTILINE) for name in line.split()]
+    assert "src" in copied
+    for name in copied:
+        assert name in sent, f"{name} is in .dockerignore"
+        if name == "src":
+            skipped = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / name, tmp_path / name, ignore=skipped)
+        else:
+            shutil.copy(ROOT / name, tmp_path / name)
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
+    made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert (made.returncode, len(list((tmp_path / "dist").glob("*.whl")))) == (0, 1), made.stderr
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
 def test_systemd_understands_the_units(tmp_path: Path) -> None:
     blocks = re.findall(
