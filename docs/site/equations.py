@@ -8,6 +8,7 @@ from typing import Any
 from latex2mathml.converter import convert
 
 _BLOCK = re.compile(r"^```math\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
+_SCROLLED = '<div style="overflow-x: auto">'  # on a telephone the page would be as wide as the equation
 _ALIGNED = re.compile(r'columnalign="(left|right)"')
 
 
@@ -15,9 +16,9 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     r"""Replace every block.
 
     >>> on_page_markdown("```math\nx^2\n```")[:40]
-    '<div><math xmlns="http://www.w3.org/1998'
+    '<div style="overflow-x: auto"><math xmln'
     """
-    return _BLOCK.sub(lambda block: f"<div>{_mathml(block[1])}</div>", markdown)
+    return _BLOCK.sub(lambda block: f"{_SCROLLED}{_mathml(block[1])}</div>", markdown)
 
 
 def _mathml(latex: str) -> str:

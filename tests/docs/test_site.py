@@ -90,7 +90,9 @@ def test_equations_are_drawn_by_the_browser(site: Path) -> None:
         assert "```math" not in page
 
 
-def test_opened_as_files_the_search_finds_and_no_code_of_the_first_page_is_cut_off(site: Path) -> None:
+def test_opened_as_files_the_search_finds_and_nothing_is_cut_off_or_wider_than_a_telephone(
+    site: Path,
+) -> None:
     pytest.importorskip("playwright", reason="the browser tests need playwright")
     from tests.dashboard.browser import CHROMIUM, chromium
 
@@ -104,6 +106,11 @@ def test_opened_as_files_the_search_finds_and_no_code_of_the_first_page_is_cut_o
             .filter((code) => code.scrollWidth > code.clientWidth).map((code) => code.innerText)""")
             == []
         )
+        page.set_viewport_size({"width": 390, "height": 800})
+        for name in ("index", "theory", "methods"):
+            page.goto((site / f"{name}.html").as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") == 390, name
+        page.set_viewport_size({"width": 1280, "height": 800})
         page.locator("input.md-search__input").click()
         page.keyboard.type("quantiser")
         page.wait_for_selector(".md-search-result__item")
