@@ -20,6 +20,7 @@ from benchmarks import table
 from ofediq import methods
 from ofediq.methods import Compressor, Method, Terms, make
 from ofediq.methods.combine import Guarded
+from ofediq.methods.guard import Guard
 from ofediq.models import Model, linear, softmax
 from ofediq.streams import Stream, load, partition, synthetic
 from ofediq.swarm import Swarm
@@ -39,6 +40,7 @@ class Coalition:
     models: list[Floats] = field(default_factory=list)  # of all rounds
     first: dict[int, Floats] = field(default_factory=dict)  # updates by number
     rounds: int = 0
+    guard: Callable[[], Guard | None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -311,16 +313,29 @@ def hostile(clients: int, share: float) -> npt.NDArray[np.int64]:
 
 
 def error(
-    where: Federation, method: Method, attack: str, share: float, seed: int, *, guard: bool = True
+    where: Federation,
+    method: Method,
+    attack: str,
+    share: float,
+    seed: int,
+    *,
+    guard: bool = True,
+    secret: int = 0,
 ) -> float:
-    """Mean error of honest members' predictions over the second half, in the federation's scale."""
+    """Mean error of honest members' predictions over the second half, in the federation's scale.
+
+    A live server's guard has a `secret`, here it is told.
+    """
     stream, bad = where.deal(seed), hostile(where.clients, share)
     if guard:
         method = replace(method, combine=Guarded())
     if attack in ACTS:
-        harm = Harm(method.compress, Coalition(bad), ACTS[attack], lambda: np.array(swarm.params, np.float64))
+        group = Coalition(bad, guard=lambda: swarm._scales and swarm._scales.guard)
+        harm = Harm(method.compress, group, ACTS[attack], lambda: np.array(swarm.params, np.float64))
         method = replace(method, compress=harm)
     swarm = Swarm(method, where.model, where.clients, seed=seed)
+    if swarm._scales is not None:
+        swarm._scales.guard.secret = secret
     honest = np.setdiff1d(np.arange(where.clients), bad)
     total = count = 0.0
     for step in range(stream.steps):

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from ofediq import methods
 from ofediq.codec import Raw, pack_frame
-from ofediq.federation import clock
+from ofediq.federation import Rules, clock, coordinate
 from ofediq.federation.protocol.coordinator import Coordinator
 from ofediq.federation.protocol.messages import UpdateMessage, write_json
 from ofediq.federation.protocol.reports import Report
 from ofediq.methods.guard import BURST, CLIP, FIRST, RATE, START, Guard
 from ofediq.randomness import Address
 from tests.federation.network import FEDERATION
-from tests.federation.test_core import CLIENTS, coordinator
+from tests.federation.test_core import CLIENTS, SPEC, coordinator
 
 
 def send(server: Coordinator, sizes: list[float]) -> None:
@@ -285,3 +285,32 @@ def test_setting_the_systems_clock_moves_no_deadline(monkeypatch: pytest.MonkeyP
     before = clock.now()
     monkeypatch.setattr(time, "time", lambda: 0.0)
     assert 0 <= clock.now() - before < 60
+
+
+def heard(secret: int) -> float:
+    """Mean factor of three members in ten who send what a sketch with the signs of a simulation does not show."""
+    rng, guard, size, width = np.random.default_rng(0), Guard(), 1024, 512
+    guard.secret = secret
+    signs = np.random.default_rng(size).choice(np.array([-1, 1], np.float32), size)
+    half = rng.standard_normal(width)
+    hidden = np.concatenate([signs[:width] * half, -signs[width:] * half])
+    hidden *= 2.5 / np.linalg.norm(hidden)
+    mean, found = rng.standard_normal(size) / 32, []
+    for _ in range(48):
+        honest = mean + rng.standard_normal((7, size)) / 16
+        rows = dict(enumerate(np.float32([*honest, *[hidden] * 3])))
+        factors = guard.weigh({number: {"update": row} for number, row in rows.items()})
+        found.append([factors[number] for number in (7, 8, 9)])
+    return float(np.mean(found[24:]))
+
+
+def test_what_is_hidden_from_known_signs_is_seen_by_a_guard_with_a_secret() -> None:
+    assert heard(secret=0) == 1.0
+    assert heard(secret=2**64 - 1) < 0.1
+
+
+def test_a_server_draws_a_secret_and_keeps_it() -> None:
+    one, other = (coordinate("f", methods.fedogd(), SPEC, Rules()).tally.guard for _ in range(2))
+    assert one.secret != other.secret
+    other.restore({name: array for name, array in one.export().items() if not isinstance(array, dict)})
+    assert one.secret == other.secret

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from pathlib import Path
 from typing import Any
@@ -94,9 +95,12 @@ def coordinate(
     if monitor is None:
         monitor = Monitor(name, built.task, parameters, rules.rounds)
     monitor.parameters, monitor.task = parameters, built.task
-    return Coordinator(
+    found = Coordinator(
         name, method, model, monitor, rules, seed, epoch=time.time_ns(), saved=saved, initial=initial
     )
+    if saved is None:
+        found.tally.guard.secret = secrets.randbits(64)
+    return found
 
 
 def _parameters(method: Method, rules: Rules) -> dict[str, Any]:

@@ -69,6 +69,10 @@ class Guard:
         regular: whether members send when they are told to. Where they decide themselves, what they may spend grows
             with the rounds and the usual number of updates, not with their own.
 
+    Attributes:
+        secret: what the signs of sketches are drawn from. Whoever knows it can send what no sketch shows: a live
+            server draws one before its first round, and keeps it with its state.
+
     >>> guard = Guard(clip=20.0)
     >>> update = np.ones(4, np.float32) / 2
     >>> for _ in range(8):
@@ -81,7 +85,7 @@ class Guard:
 
     def __init__(self, clip: float | None = CLIP, *, regular: bool = True) -> None:
         require(clip is None or clip > 1, "clip", "must be above 1, or left out", clip)
-        self.clip, self.regular = clip, regular
+        self.clip, self.regular, self.secret = clip, regular, 0
         self.rounds, self.updates, self.frequency = 0, 0, 1.0
         self._room: dict[str, npt.NDArray[np.float32]] = {}  # by part of the message, [members]
         self._usual: dict[str, npt.NDArray[np.float32]] = {}
@@ -186,6 +190,7 @@ class Guard:
         return {
             **tables,
             "counters": counters,
+            "secret": np.array(self.secret, np.uint64),
             "moved": self._moved,
             "room": dict(self._room),
             "usual": dict(self._usual),
@@ -199,6 +204,8 @@ class Guard:
                 getattr(self, f"_{table}")[part] = array.astype(np.float32)
             elif name == "counters":
                 self.rounds, self.updates, self.frequency = int(array[0]), int(array[1]), float(array[2])
+            elif name == "secret":
+                self.secret = int(array)
             elif name in (*_TABLES, "moved"):  # an earlier version may have known more
                 setattr(self, f"_{name}", array.astype(getattr(self, f"_{name}").dtype))
 
@@ -286,7 +293,8 @@ class Guard:
     def _signs_of(self, size: int) -> npt.NDArray[np.float32]:
         """Random signs of coordinates, the same for all rounds."""
         if size not in self._signs:
-            self._signs[size] = np.random.default_rng(size).choice(np.array([-1, 1], np.float32), size)
+            rng = np.random.default_rng(self.secret + size)
+            self._signs[size] = rng.choice(np.array([-1, 1], np.float32), size)
         return self._signs[size]
 
     # Quarantine -------------------------------------------------------------------------------------------------
