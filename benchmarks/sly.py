@@ -136,6 +136,19 @@ def behind_the_sketch(now: Round) -> Floats:
     return now.all(1.4 * now.usual * _unit(wanted - signs * (seen / np.maximum(many, 1))[places]))
 
 
+def own_ways(now: Round) -> Floats:
+    """Against the others' sum, each with a direction of its own beside it, always the same."""
+    drawn = np.array([np.random.default_rng(int(k)).standard_normal(now.own.shape[1]) for k in now.who])
+    ways = now.usual * drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+    sent: Floats = ways - 0.7 * now.usual * _unit(now.others.mean(0))
+    return sent
+
+
+def copies_of_two(now: Round) -> Floats:
+    """Half of what each of two others sends, so that these look like a coalition."""
+    return now.all(0.5 * now.others[0] + 0.5 * now.others[-1])
+
+
 def knows(now: Round) -> Floats:
     """Whatever harms most in this round after the guard, tried out on a copy of it."""
     guard = now.coalition.guard() if now.coalition.guard else None
@@ -189,6 +202,8 @@ SLY: dict[str, Act] = {
     "reverse after 160": late(160, reverse),
     "random turns": random_turns,
     "behind the sketch": behind_the_sketch,
+    "own ways": own_ways,
+    "copies of two": copies_of_two,
     "knows": knows,
     "knows, after 120": late(120, knows),
 }

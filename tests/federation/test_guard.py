@@ -16,6 +16,7 @@ from ofediq.federation import Rules, clock, coordinate
 from ofediq.federation.protocol.coordinator import Coordinator
 from ofediq.federation.protocol.messages import UpdateMessage, write_json
 from ofediq.federation.protocol.reports import Report
+from ofediq.methods.balance import balanced
 from ofediq.methods.guard import BURST, CLIP, FIRST, RATE, START, Guard
 from ofediq.randomness import Address
 from tests.federation.network import FEDERATION
@@ -314,3 +315,27 @@ def test_a_server_draws_a_secret_and_keeps_it() -> None:
     assert one.secret != other.secret
     other.restore({name: array for name, array in one.export().items() if not isinstance(array, dict)})
     assert one.secret == other.secret
+
+
+def test_more_members_than_are_remembered_are_each_judged_by_their_own_wishes() -> None:
+    """Of 600 senders 88 are not among the last 512: all of them got the weight of number 88, who is hostile here."""
+    rng, guard, size = np.random.default_rng(0), Guard(), 64
+    mean, signs = rng.standard_normal(size) / 8, np.where(np.arange(600) % 8, 1, -1)[:, None]
+    for _ in range(8):
+        rows = np.float32(signs * mean + rng.standard_normal((600, size)) / 16)
+        factors = guard.weigh({number: {"update": row} for number, row in enumerate(rows)})
+    found = np.array([*factors.values()])
+    assert found[signs[:, 0] > 0].min() > 0.99
+    assert found[signs[:, 0] < 0].max() == 0.0
+
+
+@pytest.mark.parametrize("common", [0.0, 2.0])
+def test_who_is_alike_counts_less_where_most_are_not(common: float) -> None:
+    """Six of twenty want the same. The other fourteen want different things, or the same one and a bit besides."""
+    rng = np.random.default_rng(0)
+    wishes = rng.standard_normal((20, 256)) / 16
+    wishes[:14] += common * rng.standard_normal(256) / 16
+    wishes[14:] = rng.standard_normal(256) / 16
+    weights = balanced(wishes, np.zeros(256), 0 * wishes, np.arange(20), np.ones(20, bool))
+    assert weights[:14].min() > 0.99
+    assert (weights[14:].max() < 0.3) == (common == 0)

@@ -5,6 +5,9 @@ says which members are honest. But the sum of all of them serves nearly everyone
 positive, and about the same for all. Members who work together are served best, and at the others' expense. So their
 weights are halved until the member in the middle is served, too.
 
+Who works together wants the same. Where most members are alike that tells nothing; where they differ, a member whose
+wish many others share counts less, so that all of them together weigh about as much as one who is alone.
+
 Two sums are looked at. If what all want together would harm the middle one (cosine below HARMED), those who are
 served best in it count less. And in what the model really did, with this round, nobody may be served MOST times as
 well as the middle one: an honest group that has not been heard yet is not cut by that, and gets quieter when it is
@@ -34,6 +37,10 @@ ALONE, APART = -0.75, -0.3
 """Cosine with what all want together from which on an update counts less: where that hardly serves the middle member,
 and where it serves it well."""
 
+ALIKE = 2.0
+"""As many as the middle member, times this, may share a member's wish before each of them counts less."""
+
+_PANEL = 512  # members that others are compared with, at most
 _WELL, _LINE = 0.2, 0.15  # cosine of a middle member that is served well; from less to not at all
 _HARM = 0.05  # by which a cosine is below HARMED when all of it is believed
 _NEARLY, _BEST = 0.4, 0.6  # of the best cosine: who is served best
@@ -56,8 +63,8 @@ def balanced(
     >>> balanced(wishes, np.zeros(3), wishes, np.arange(7), np.ones(7, bool)).tolist()
     [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0]
     """
-    weights = np.ones(len(wishes))
-    together = _cosines(wishes, wishes.sum(0))
+    weights = _apart(wishes)
+    together = _cosines(wishes, _added(wishes, weights))
     middle = _middle(together)
     harm = _rising(HARMED - middle, 0.0, _HARM)
     if harm > 0:
@@ -77,6 +84,22 @@ def balanced(
     # Of first updates nothing is known but noise: in few dimensions some of it agrees with the sum by chance.
     found: Floats = np.where(known, _rising(weights[senders], _LEAST, 1.0) * agreeing, 1.0)
     return found
+
+
+def _apart(wishes: Floats) -> Floats:
+    """Weights of members by how many want the same.
+
+    With c the cosine of two wishes, the one counts for the other c^4 times, and less if it is shorter: who copies
+    somebody in a low voice does not silence it.
+    """
+    lengths = np.sqrt(np.einsum("ij,ij->i", wishes, wishes))
+    units = wishes / np.maximum(lengths, 1e-30)[:, None]
+    every = -(-len(wishes) // _PANEL)
+    alike = np.square(np.square(np.maximum(units @ units[::every].T, 0.0)))
+    alike *= np.minimum(1.0, lengths[::every] / np.maximum(lengths, 1e-30)[:, None])
+    own = np.arange(len(wishes)) % every == 0  # who is compared with itself, too
+    sharing = 1 + every * np.maximum(alike.sum(1) - own, 0.0)
+    return np.minimum(1.0, ALIKE * _middle(sharing) / sharing)
 
 
 def _halved(

@@ -275,7 +275,9 @@ class Guard:
         """`factors`, and no more than keeps the model from following few members."""
         self._wish[numbers] = self._wish[numbers] * self._forgotten(elapsed)[:, None] + rows
         moved = self._moved * (1 - 1 / MEMORY) ** min(1.0, self.frequency)
-        known = np.flatnonzero(self._recent())
+        recent = self._recent()
+        recent[numbers] = ~self._banned[numbers]  # in a large round not all senders are among the last ones
+        known = np.flatnonzero(recent)
         if known.size > _FEW:
             wishes, places = self._wish[known].astype(np.float64), np.searchsorted(known, numbers)
             places = np.minimum(places, known.size - 1)  # of those in quarantine, whose factor is 0
