@@ -15,7 +15,9 @@ from scipy import optimize, stats
 from ofediq import methods, models, simulate, streams
 from ofediq.codec.skellam import secret_skellam, skellam
 from ofediq.errors import InputError
-from ofediq.methods import Terms
+from ofediq.federation import Rules, coordinate
+from ofediq.federation.protocol.task import ModelSpec
+from ofediq.methods import Terms, combine_rule, with_combine
 from ofediq.methods.compress import Addable, additive
 from ofediq.methods.pieces import describe, restore
 from ofediq.methods.privacy import promise_of
@@ -210,7 +212,7 @@ def test_a_budget_buys_coordinates_and_what_is_promised_is_known() -> None:
     [
         ("epsilon=abc", "`epsilon` must be a finite number > 0, got 'abc'"),
         ("epsilon=0", "`epsilon` must be a finite number > 0, got 0"),
-        ("epsilon=0.001", "`noise` must be at most"),
+        ("epsilon=0.001", "`epsilon` must be larger: its noise does not fit into the messages of 7 members"),
         ("delta=1", r"`delta` must lie in \(0, 1\), got 1"),
         ("unit=house", "`unit` must be one of sample, member, got 'house'"),
         ("least=9", "`least` must be an integer from 1 to 8, got 9"),
@@ -235,3 +237,20 @@ def test_who_sends_must_not_tell_about_updates() -> None:
             open_,
             server=replace(closed.server, inner=open_.server),  # type: ignore[type-var]  # `Promised`
         )
+
+
+@pytest.mark.parametrize("rule", ["guard", "krum", "trimmed_mean"])
+def test_what_is_not_a_sum_has_too_little_noise(rule: str) -> None:
+    """A message alone has one of `least` parts of it, and so has whatever follows a few of them."""
+    with pytest.raises(InputError, match="`combine` must be sum in a private method"):
+        with_combine(make("private(keep=50, senders=20)"), combine_rule(rule))
+
+
+def test_a_live_server_weighs_no_message_that_has_a_part_of_the_noise() -> None:
+    spec, rules = ModelSpec("linear", (9,), "regression"), Rules()
+    for key, clip in (("private(keep=5, senders=8)", None), ("secure(keep=5, senders=8)", rules.clip)):
+        assert coordinate("f", make(key), spec, rules).tally.guard.clip == clip
+
+
+def test_a_promise_of_nearly_nothing_needs_nearly_no_noise() -> None:
+    assert 0 < _noise(make("private(keep=10, senders=8, epsilon=1e300)")) < 1e-3

@@ -186,6 +186,7 @@ def _in_company(method: Method, config: Config) -> Method:
     if method.topology != "federated":
         return method
     guarded = config.combine is None and config.attack is not None and method.combine.adds
+    guarded &= promise_of(method) is None  # which is one of sums; a live server has no guard then, either
     combine = "guard" if guarded else config.combine
     if combine is not None:
         method = with_combine(method, combine_rule(combine))

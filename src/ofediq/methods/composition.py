@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.arrays import Array
-from ofediq.errors import InputError, require_choice, require_integer
+from ofediq.errors import InputError, require, require_choice, require_integer
 from ofediq.methods.broadcast import Broadcast, Whole
 from ofediq.methods.client import ClientRule
 from ofediq.methods.combine import Combine, Sum
@@ -64,11 +64,11 @@ class Method:
         require_choice("topology", self.topology, get_args(Topology))
         if self.topology != "federated" and not self.broadcast.exact:
             raise InputError(f"`broadcast` must be whole without a server, got topology {self.topology!r}")
-        if getattr(self.server, "promise", None) is not None and not self.participation.foreseeable:
-            raise InputError(
-                "`participation` must not look at updates in a private method, since who sends tells about them, "
-                f"got {self.participation!r}"
-            )
+        if getattr(self.server, "promise", None) is not None:
+            rule = "must not look at updates in a private method, since who sends tells about them"
+            require(self.participation.foreseeable, "participation", rule, self.participation)
+            rule = "must be sum in a private method: each message has a part of the noise, and sums have all of it"
+            require(self.combine.adds, "combine", rule, self.combine)
         for piece in ("participation", "compress"):
             signal = getattr(getattr(self, piece), "signal", None)
             if signal is not None and signal not in self.server.scalars:

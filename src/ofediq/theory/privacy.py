@@ -87,10 +87,11 @@ def skellam_epsilon(variance: float, square: int, keep: int, delta: float, relea
     rdp = _rdp()
     orders = np.asarray(rdp.DEFAULT_RDP_ORDERS, np.float64)
     total = min(square, math.sqrt(keep * square))  # whole numbers: |x| <= x^2
-    extra_terms = np.minimum(
-        ((2 * orders - 1) * square + 6 * total) / (4 * variance**2), 3 * total / (2 * variance)
-    )
-    divergence = releases * (orders * square / (2 * variance) + extra_terms)
+    with np.errstate(over="ignore"):  # next to no noise
+        extra_terms = np.minimum(
+            ((2 * orders - 1) * square + 6 * total) / variance / (4 * variance), 3 * total / (2 * variance)
+        )
+        divergence = releases * (orders * square / (2 * variance) + extra_terms)
     return float(rdp.compute_epsilon(orders, divergence, delta)[0])
 
 

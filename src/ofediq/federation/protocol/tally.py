@@ -16,6 +16,7 @@ from ofediq.federation.protocol.state import ServerState
 from ofediq.federation.protocol.updates import OpenRound, Update, add_up
 from ofediq.methods import Method
 from ofediq.methods.ledger import Ledger
+from ofediq.methods.privacy import promise_of
 from ofediq.methods.scales import guard_of, weighed
 from ofediq.methods.server import Totals
 from ofediq.randomness import Address
@@ -42,6 +43,10 @@ class Tally:
         self, method: Method, dim: int, clip: float | None, members: Members, monitor: Monitor
     ) -> None:
         self.members, self.monitor = members, monitor
+        if promise_of(method) is not None:
+            clip = (
+                None  # a promise is one of sums: what is left of a message has less noise than was promised
+            )
         self.guard = guard_of(method, clip)
         self.ledger = None if clip is None else Ledger.of(method.client, dim)
 

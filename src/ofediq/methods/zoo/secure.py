@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Any
 
+from ofediq.codec.skellam import MAX_VARIANCE
 from ofediq.errors import require, require_choice, require_integer, require_positive
 from ofediq.methods.client import hold
 from ofediq.methods.composition import Method
@@ -77,6 +78,8 @@ def _message(
     variance = skellam_variance(
         promise.epsilon, promise.delta, plain.sensitivity, keep, _releases(promise, steps, groups)
     )
+    rule = f"must be larger: its noise does not fit into the messages of {least} members"
+    require(variance / least <= MAX_VARIANCE, "epsilon", rule, promise.epsilon)
     return additive(keep, groups * clip, senders, noise=variance / least)
 
 
