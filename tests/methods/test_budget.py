@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ofediq.errors import InputError
-from ofediq.methods.loudness import unpack
+from ofediq.methods import grid
+from ofediq.methods.loudness import pack, unpack
 from ofediq.methods.steering import Budget, budget
+from ofediq.randomness import Address
 from tests.methods import fleet
 
 MOST_WORK = 50_000  # clients x steps of one example
@@ -93,6 +95,7 @@ def test_a_budget_is_kept(case: dict[str, Any]) -> None:
     assert spent.bits.max() <= 1.2 * max(4 * first, 1 / 8) * whole + chance
     slack = spent.bits[-2:].sum() if case["event"] == "explodes at last" else 2 * spent.bits[-1]
     assert spent.bits.sum() <= 1.02 * whole + max(slack, 3 * each)
+    assert spent.bits.sum() <= rule.most_spent(case["steps"]) + 4 * each
 
 
 @settings(max_examples=30, deadline=None)
@@ -141,7 +144,36 @@ def test_an_allowance_does_not_refill(event: str, dim: int, clients: int, steps:
 
     spent = fleet.run(rule, dim, clients, steps, norms)
     each = spent.bits.sum() / max(1, spent.senders.sum())
-    assert spent.bits.sum() <= 1.25 * rule.bits_per_step * steps + 3 * each
+    assert spent.bits.sum() <= rule.most_spent(steps) + 3 * each
+
+
+@pytest.mark.parametrize("steps", [None, 40])
+@pytest.mark.parametrize(("dim", "clients", "share"), [(6, 200, 0.05), (500, 20, 0.02), (126, 500, 0.001)])
+def test_bursts_have_a_bound_at_every_step(steps: int | None, dim: int, clients: int, share: float) -> None:
+    # Every third update is a million times as large: without a horizon the first 40 steps took 3.4 times the budget.
+    rule = budget(share * 32 * clients * dim, steps)
+    spent = fleet.run(
+        rule, dim, clients, 120, lambda t, rng: 1e6 ** (rng.random() < 1 / 3) * np.ones(clients)
+    )
+    sums, messages = np.cumsum(spent.bits), np.cumsum(spent.senders)
+    allowed = [rule.most_spent(step) for step in range(1, 121)]
+    assert (sums <= allowed + 4 * sums / messages).all()
+
+
+@pytest.mark.parametrize("shape", fleet.SHAPES)
+@pytest.mark.parametrize("dim", [1, 7, 300])
+def test_the_fleets_messages_are_as_long_as_the_coders(dim: int, shape: str) -> None:
+    # On the common grid, and on one of its own (no client may be as loud as its norm): the mean of 40 roundings.
+    spread, update = 3.0, fleet.direction(dim, shape, np.random.default_rng(1)).astype(np.float32)
+    piece = grid(spread)
+    for reach, own in ((2.0, False), (64.0, False), (2.0, True)):
+        signal = float(pack(np.float32(2.0**-9 if own else 1.0), np.float32(reach / spread if own else 1e4)))
+        lengths = [piece.encode(reach * update, Address(0, step, 0), signal).bits for step in range(40)]
+        expected = np.interp(
+            np.log2(reach), np.log2(fleet.REACHES), fleet.message_sizes(dim, shape)[int(own)]
+        )
+        spare = 3 * np.std(lengths) / np.sqrt(8) + 8  # eight roundings are in the table; whole bytes
+        assert abs(np.mean(lengths) - expected) <= 0.03 * expected + spare
 
 
 FACTORS = {

@@ -23,6 +23,9 @@ UNKNOWN = 2.0**-120
 HEAD_BITS = 16.0
 """About what a message on the grid costs before its first coordinate: the model of its symbols."""
 
+OWN_BITS = 40.0
+"""What it costs more on a grid of its own: its norm, and the byte that says so."""
+
 FRAME_BITS = 64.0
 """The frame that carries it live: no budget counts it unless it is told to, but the connection pays for it."""
 
@@ -57,7 +60,8 @@ def loudness(norms: Array, signal: Array, spread: float) -> Array:
     xp = namespace(norms)
     step, loudest = unpack(signal)
     one = np.float32(spread) * step
-    capped = norms >= one * loudest  # compared before it is divided: no overflow with `UNKNOWN`
+    with np.errstate(over="ignore"):  # nobody is that loud
+        capped = norms >= one * loudest  # compared before it is divided: no overflow with `UNKNOWN`
     wanted = xp.where(capped, loudest, xp.where(capped, np.float32(0), norms) / one)
     return xp.where(xp.isfinite(norms) & (norms > 0), wanted, np.float32(0))
 
@@ -73,7 +77,8 @@ def own_step(norms: Array, signal: Array, spread: float) -> Array:
     coarser = _up_to_power_of_two(
         norms / (longest * np.float32(1.001))
     )  # one that is just as long stays on z
-    return xp.where(norms > longest * np.float32(1.002) * step, coarser, step)
+    with np.errstate(over="ignore"):  # no message is that long
+        return xp.where(norms > longest * np.float32(1.002) * step, coarser, step)
 
 
 def length(vectors: Array) -> Array:

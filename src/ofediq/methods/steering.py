@@ -15,7 +15,17 @@ import numpy as np
 from ofediq.arrays import Array, float32, namespace
 from ofediq.errors import require, require_integer, require_positive
 from ofediq.methods.compress import Compressor
-from ofediq.methods.loudness import UNKNOWN, best_spread, length, message_bits, pack, reach_for, unpack
+from ofediq.methods.loudness import (
+    OWN_BITS,
+    UNKNOWN,
+    best_spread,
+    length,
+    longest_message,
+    message_bits,
+    pack,
+    reach_for,
+    unpack,
+)
 from ofediq.methods.pieces import piece
 from ofediq.methods.windows import Growing
 
@@ -24,6 +34,8 @@ _GAIN = 0.7  # of the whole correction in one step: what arrives is random
 _FASTEST = 16.0  # largest factor that z moves by in one step
 _LOST = 12.0  # expected messages that fail to come before the scale counts as lost: by chance once in e^12
 _TELLING = 2.0**10  # louder messages reach the largest symbol: their size says nothing of the update's shape
+_AHEAD = 64.0  # steps that a run without an end in sight may spend before they are due, and
+_BEYOND = 0.03  # of the budget that one with an end may spend beyond it
 _PATIENCE = 8  # rounds at least over which a credit or a debt is made up for, or an eighth of them
 _LEAST, _MOST = 2.0**-110, 2.0**112  # between them lies every step of a grid: 2^15 of them are a float
 _LARGEST = 2.0**127  # size of an update: more is no float
@@ -61,9 +73,10 @@ class Budget:
     coordinate but halving that of a coarse one doubles the bits. If no message comes where a dozen should have, the
     scale is lost, and all clients become equally loud again.
 
-    No client may be louder than what the budget pays for if all were that loud: four times what is due, or an
-    eighth of the whole budget if that is more and is still there. So a step in which all updates explode, or a
-    thousand clients come back at once, costs at most that, and such steps together little more than the budget.
+    No client may be louder than what a step may cost if all were that loud: four times what is due, or an eighth of
+    the whole budget if that is more, but never above half of what is left of the budget. So updates that explode,
+    bursts and a thousand clients who come back at once spend at most what `most_spent` says. Without an end in sight
+    what is left is 64 steps' worth, and what was saved.
 
     Attributes:
         bits_per_step: mean uplink bits per step, all clients together.
@@ -96,7 +109,7 @@ class Budget:
         one, zero = np.float32(1), np.float32(0)
         due = np.float32(self.bits_per_step) * self._nominal(zero, period, np.float32(self.front))[0]
         shared = np.float32(max(1, clients))
-        value = pack(np.float32(UNKNOWN), self._loudness(due / shared, dim, one))
+        value = pack(np.float32(UNKNOWN), self._loudest(due / shared, dim, one))
         return Signal(value, np.float32(UNKNOWN), shared, due, due, zero, one, one, zero, one)
 
     def regroup(self, signal: Signal, dim: int, clients: int) -> Signal:
@@ -109,7 +122,7 @@ class Budget:
         )
         known = signal.step > np.float32(UNKNOWN)
         step = np.float32(np.clip(signal.step * before / after, _LEAST, _MOST) if known else UNKNOWN)
-        loudest = self._loudness(signal.purse / shared, dim, signal.density)
+        loudest = self._loudest(signal.purse / shared, dim, signal.density)
         return signal._replace(value=pack(step, loudest), step=step, clients=shared)
 
     def next(
@@ -135,12 +148,18 @@ class Budget:
             period: L.
         """
         xp = namespace(total)
-        coming = period if self.windows is None else self.windows.length(step)
-        bits, senders, clients, step, period, coming = (
-            xp.asarray(one, dtype=np.float32) for one in (bits, senders, clients, step, period, coming)
-        )
+        bits, senders, clients = (xp.asarray(one, dtype=np.float32) for one in (bits, senders, clients))
         bits, clients = bits + np.float32(self.extra_bits) * senders, xp.maximum(clients, np.float32(1))
-        came = _Arrived(bits, senders, clients, length(total), total.shape[-1])
+        return self.after(
+            signal, Arrived(bits, senders, clients, length(total), total.shape[-1]), step, period
+        )
+
+    def after(self, signal: Signal, came: Arrived, step: Array, period: Array) -> Signal:
+        """`next`, once what arrived is measured."""
+        xp = namespace(came.size)
+        coming = period if self.windows is None else self.windows.length(step)
+        step, period, coming = (xp.asarray(one, dtype=np.float32) for one in (step, period, coming))
+        bits, senders, clients = came.bits, came.senders, came.clients
         unknown = signal.step <= np.float32(UNKNOWN)
         density = xp.where(unknown & (senders > 0), self._density(signal, came), signal.density)
         got = self._loudness(bits / clients, came.dim, density)
@@ -148,7 +167,8 @@ class Budget:
         usual, recent = _sizes(signal, heard, step / period, unknown)
         ahead = signal.ahead + bits / np.float32(self.bits_per_step) - period
         ahead = xp.maximum(ahead, -self._most_credit(step))
-        wanted = self._plan(ahead, recent / usual, step, coming)
+        left = self._left(ahead, step)
+        wanted = self._plan(ahead, left, recent / usual, step, coming)
 
         aim = self._loudness(wanted / clients, came.dim, density)
         expected = self._loudness(signal.wanted / clients, came.dim, density)
@@ -160,14 +180,22 @@ class Budget:
         quiet = xp.where(senders > 0, 0, signal.quiet + xp.minimum(aim * clients, 4)).astype(np.float32)
         lost = (quiet > np.float32(_LOST)) | (unknown & ~(came.size > 0))
         value = xp.where(lost, np.float32(UNKNOWN), xp.clip(moved, np.float32(_LEAST), np.float32(_MOST)))
-        purse = xp.where(
-            unknown | (surprise > 1), 2 * wanted, self._purse(wanted, ahead, step)
-        )  # doubt costs twice at most
-        purse = xp.where(lost, wanted, purse)
-        loudest = self._loudness(purse / clients, came.dim, density)
+        purse = xp.where(lost, wanted, self._purse(wanted, left, unknown | (surprise > 1)))
+        loudest = self._loudest(purse / clients, came.dim, density)
         return Signal(
             pack(value, loudest), value, clients, wanted, purse, ahead, usual, recent, quiet, density
         )
+
+    def most_spent(self, step: int) -> float:
+        """Bits that the first `step` steps do not exceed by more than chance, which is a few messages.
+
+        1.05 T `bits_per_step` up to the horizon T, and 1.05 (t + 64) `bits_per_step` after it or without one.
+
+        >>> [round(float(budget(100.0, steps).most_spent(50))) for steps in (200, None)]
+        [21000, 11970]
+        """
+        open_ended = self.steps is None or step > self.steps
+        return 1.05 * self.bits_per_step * (step + _AHEAD if open_ended else float(self.steps or 0))
 
     # What is due ------------------------------------------------------------------------------------------------
 
@@ -192,7 +220,15 @@ class Budget:
         inside = step < end
         return xp.where(inside, rest * share, window), xp.where(inside, share, np.float32(1 / self._patience))
 
-    def _plan(self, ahead: Array, slowing: Array, step: Array, period: Array) -> Array:
+    def _left(self, ahead: Array, step: Array) -> Array:
+        """The bits that may be spent from `step` on, or ahead of those that are due where no end is in sight."""
+        xp, rest = namespace(ahead), np.float32(_AHEAD)
+        if self.steps is not None:
+            end = np.float32((1 + _BEYOND) * self.steps)
+            rest = xp.where(step < self.steps, end - step, rest)
+        return np.float32(self.bits_per_step) * (rest - ahead)
+
+    def _plan(self, ahead: Array, left: Array, slowing: Array, step: Array, period: Array) -> Array:
         """The bits that the next round should spend; `slowing` is how recent updates compare with the usual ones."""
         xp = namespace(ahead)
         # Sizes like t^-a have the mean t^-a / (1 - a), and over the last third t^-a 3 / (3 - a). What is learnt early
@@ -203,7 +239,8 @@ class Budget:
         lean = early * np.float32(self.front) + (1 - early) * seen
         nominal, share = self._nominal(step, period, lean)
         wanted = nominal - ahead * xp.minimum(share, np.float32(1 / self._patience))
-        return np.float32(self.bits_per_step) * xp.clip(wanted, nominal / 64, 8 * nominal)
+        bits, nominal = np.float32(self.bits_per_step) * wanted, np.float32(self.bits_per_step) * nominal
+        return xp.clip(xp.minimum(bits, left), nominal / 64, 8 * nominal)
 
     def _most_credit(self, step: Array) -> Array:
         """How far a run may stay behind and still make up for it, in mean steps."""
@@ -211,12 +248,11 @@ class Budget:
             return namespace(step).full_like(step, _WINDOW)
         return namespace(step).maximum(np.float32(self.steps), np.float32(_WINDOW))
 
-    def _purse(self, wanted: Array, ahead: Array, step: Array) -> Array:
-        """What a round may cost at most: more than what is due only as long as the run has not spent it already."""
-        xp = namespace(wanted)
-        rest = _WINDOW if self.steps is None else np.float32(self.steps) - step
-        left = np.float32(self.bits_per_step) * xp.clip(rest - ahead, np.float32(0), self._horizon / 8)
-        return xp.maximum(4 * wanted, left)
+    def _purse(self, wanted: Array, left: Array, doubtful: Array) -> Array:
+        """What a round may cost at most; chance has the other half of what is left."""
+        xp, burst = namespace(wanted), np.float32(self.bits_per_step * self._horizon / 8)
+        most = xp.where(doubtful, 2 * wanted, xp.maximum(4 * wanted, burst))
+        return xp.minimum(most, xp.maximum(wanted, left / 2))
 
     @property
     def _horizon(self) -> int:
@@ -248,25 +284,42 @@ class Budget:
         finer = reach_for(bits - extra, dim, density) / spread
         return xp.where(bits < one, bits / one, xp.maximum(finer, np.float32(1)))
 
-    def _density(self, signal: Signal, came: _Arrived) -> Array:
+    def _loudest(self, bits: Array, dim: int, density: Array) -> Array:
+        """`_loudness` if each is on a grid of its own, as those are whom the server holds back.
+
+        With a density of one half at least: it was seen at another loudness, where equal numbers cost less.
+        """
+        if self.message is not None:
+            return self._loudness(bits, dim, density)
+        xp, extra, spread = namespace(bits), np.float32(self.extra_bits), np.float32(self.spread)
+        density = xp.maximum(density, np.float32(0.5))
+        longest, own = np.float32(longest_message(dim)), np.float32(OWN_BITS)
+        one = xp.minimum(message_bits(spread, dim, density) + own, longest) + extra
+        each = xp.where(bits - extra < longest, bits - extra - own, longest)
+        return xp.where(
+            bits < one, bits / one, xp.maximum(reach_for(each, dim, density) / spread, np.float32(1))
+        )
+
+    def _density(self, signal: Signal, came: Arrived) -> Array:
         """How evenly the updates' energy lies, from a round in which all were equally loud."""
         xp = namespace(came.bits)
         loud = unpack(signal.value)[1]
         reach = np.float32(self.spread) * xp.maximum(loud, np.float32(1))
-        each = came.bits / xp.maximum(came.senders, np.float32(1)) - np.float32(self.extra_bits)
+        each = came.bits / xp.maximum(came.senders, np.float32(1)) - np.float32(self.extra_bits + OWN_BITS)
         seen = reach_for(each, came.dim, np.float32(1)) / reach
         return xp.where(loud < _TELLING, xp.clip(seen, np.float32(0.05), np.float32(1)), signal.density)
 
     # The step of the grid ---------------------------------------------------------------------------------------
 
-    def _first_step(self, signal: Signal, came: _Arrived, aim: Array) -> Array:
+    def _first_step(self, signal: Signal, came: Arrived, aim: Array) -> Array:
         """z after a round in which all were equally loud, as if the updates that arrived were independent."""
         xp = namespace(came.size)
         rate = xp.minimum(unpack(signal.value)[1], np.float32(1))
         norm = came.size * rate / xp.sqrt(xp.maximum(came.senders, np.float32(1)))
-        return norm / (np.float32(self.spread) * aim)
+        steps = np.float32(self.spread) * aim
+        return xp.minimum(norm, np.float32(_MOST) * xp.minimum(steps, np.float32(1))) / steps
 
-    def _next_step(self, signal: Signal, came: _Arrived, factor: Array) -> Array:
+    def _next_step(self, signal: Signal, came: Arrived, factor: Array) -> Array:
         """z times `factor`, and not so small that the mean sender had to be quieter than z asks it to be."""
         xp = namespace(came.size)
         longest = np.float32(self.spread) * xp.maximum(unpack(signal.value)[1], np.float32(1))
@@ -275,7 +328,7 @@ class Budget:
         return xp.where(least > 2 * signal.step, xp.maximum(moved, least), moved)
 
 
-class _Arrived(NamedTuple):
+class Arrived(NamedTuple):
     """What a round brought: all bits, how many senders of how many clients, the norm of their sum."""
 
     bits: Array
