@@ -53,6 +53,16 @@ def test_a_date_and_a_time_of_day_in_two_columns(day: str, hour: str, tmp_path: 
     np.testing.assert_array_equal(np.diff(own.dataset.y) > 0, True)
 
 
+def test_a_date_and_whole_hours_in_two_columns(tmp_path: Path) -> None:
+    day, hour = _written("%Y-%m-%d"), [float(text) for text in _written("%H")]
+    frame = pandas.DataFrame({"dteday": day, "temp": 0.5, "hr": hour, "cnt": np.arange(60.0)})
+    frame.loc[7, "hr"] = np.nan  # whole hours with a gap are floats
+    frame.iloc[::-1].to_csv(tmp_path / "hires.csv", index=False)
+    own = load_own(tmp_path / "hires.csv", "cnt")
+    assert (own.time_column, own.dataset.feature_names, own.dropped) == ("dteday,hr", ("temp",), 1)
+    np.testing.assert_array_equal(own.dataset.time, np.delete(MOMENTS, 7))
+
+
 def test_hours_beside_dates_that_have_them_are_no_clock(tmp_path: Path) -> None:
     frame = pandas.DataFrame({"when": _written("%Y-%m-%d %H:%M"), "opens": "08:00", "load": np.arange(60.0)})
     frame.to_csv(tmp_path / "plant.csv", index=False)

@@ -19,7 +19,7 @@ NO_NUMBER = 1e36
 """Numbers of this size and more are what programs write where there is none: netCDF's 9.97e36, the largest floats."""
 
 _SINCE_1970 = (946_684_800.0, 4_102_444_800.0)  # 2000 to 2100, in seconds
-_TIME_OF_DAY = re.compile(r"(\d{1,2})[:.h](\d{2})(?:[:.](\d{2}(?:\.\d+)?))?\s*([AaPp])?[Mm]?\.?")
+_TIME_OF_DAY = re.compile(r"(\d{1,2})(?:[:.h](\d{2})(?:[:.](\d{2}(?:\.\d+)?))?)?\s*([AaPp])?[Mm]?\.?")
 SEPARATORS = (",", ";", "\t", "|")
 _HEAD = 1 << 16  # bytes of a file that are looked at
 
@@ -63,15 +63,15 @@ def clock_unit(moment: float) -> float:
 
 
 def time_of_day(text: str) -> float:
-    """Seconds since midnight of a time such as 18:30, 18.30.05 or 6:30 PM; NaN of any other text.
+    """Seconds since midnight of a time such as 18:30, 18.30.05, 6:30 PM or the hour 18; NaN of any other text.
 
-    >>> time_of_day("18:30"), time_of_day("18.30.05"), time_of_day("12:15 am"), time_of_day("18,5")
-    (66600.0, 66605.0, 900.0, nan)
+    >>> time_of_day("18:30"), time_of_day("18.30.05"), time_of_day("12:15 am"), time_of_day("18"), time_of_day("18,5")
+    (66600.0, 66605.0, 900.0, 64800.0, nan)
     """
     found = _TIME_OF_DAY.fullmatch(text.strip())
     if found is None:
         return float("nan")
-    hours, minutes, seconds, half = int(found[1]), int(found[2]), float(found[3] or 0), found[4]
+    hours, minutes, seconds, half = int(found[1]), int(found[2] or 0), float(found[3] or 0), found[4]
     if half:
         hours = hours % 12 + 12 * (half in "Pp") if 1 <= hours <= 12 else 99
     return (

@@ -21,6 +21,7 @@ _DAYS = (
     *("%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%m/%d/%Y", "%m-%d-%Y", "%Y/%m/%d"),
     *("%d %b %Y", "%d-%b-%Y", "%b %d %Y", "%b %d, %Y"),
 )
+_HOUR_NAMES = ("hr", "hour", "hours")
 _HOURS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 
 
@@ -75,8 +76,15 @@ def dates_of(frame: Any) -> NDArray[np.float64]:
 
 
 def is_time_of_day(column: Any) -> bool:
-    """Whether a column holds times of a day, without the day."""
-    if is_number(column) or is_truth(column) or is_date(column) or not column.notna().any():
+    """Whether a column holds times of a day, without the day: texts, or whole hours in a column of that name.
+
+    >>> import pandas
+    >>> [is_time_of_day(pandas.Series([0, 13, 23], name=name)) for name in ("hr", "Hour", "age")]
+    [True, True, False]
+    """
+    if is_truth(column) or is_date(column) or not column.notna().any():
+        return False
+    if is_number(column) and str(column.name).lower() not in _HOUR_NAMES:
         return False
     head = column[column.notna()].iloc[:_TRIED]
     return bool(np.isfinite(_times(head)).mean() >= _MOSTLY and np.isfinite(_times(column)).mean() >= _MOSTLY)
@@ -107,7 +115,7 @@ def is_clock(column: Any) -> bool:
 
 
 def _times(column: Any) -> NDArray[np.float64]:
-    return np.array([time_of_day(str(cell)) for cell in column])
+    return np.array([time_of_day(f"{cell:g}" if isinstance(cell, float) else str(cell)) for cell in column])
 
 
 def _read_dates(column: Any) -> NDArray[np.float64] | None:

@@ -95,9 +95,7 @@ class LabelTarget:
         features = np.concatenate([np.zeros((len(past.number), 0)), *parts], axis=1)
         return features, self._log_odds(past)
 
-    def learn(
-        self, past: LabelPast, targets: Numbers, horizon: float, robust: bool, unordered: Numbers
-    ) -> LabelPast:
+    def learn(self, past: LabelPast, targets: Numbers, horizon: float) -> LabelPast:
         """What is remembered after `targets` [clients]."""
         named = self._labels(past, 1)  # by forecasts of these targets, `ahead` rows ago
         hits = np.where(named < 0, np.nan, named == targets[:, None])

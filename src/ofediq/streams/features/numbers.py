@@ -13,7 +13,7 @@ FADES = (0.5, 0.2, 0.05)
 FORECASTS = ("last", *(f"fading {rate}" for rate in FADES), "mean", "steady", "season")
 # In usual times, and after a target that was far from the one before: there it may have been a spike.
 _LOG_PRIOR = np.log(
-    ((0.92, 0.005, 0.005, 0.005, 0.03, 0.015, 0.02), (0.88, 0.005, 0.005, 0.005, 0.03, 0.07, 0.005))
+    ((0.92, 0.005, 0.005, 0.005, 0.03, 0.015, 0.02), (0.95, 0.003, 0.003, 0.003, 0.011, 0.025, 0.005))
 )
 # Where the readings come in no order (`Readings.unordered`), the targets may too: the mean counts so much more.
 _UNORDERED = np.log([1.0, 1.0, 1.0, 1.0, 4.0, 1.0, 1.0])
@@ -25,7 +25,7 @@ _LARGEST = 20.0  # of the logarithm of a ratio of errors: more is no better evid
 _CHANGES_NEEDED = 3  # before the size of a change is known well enough to learn from it
 _FAR, _FAR_NEEDED = 20.0, 5  # usual distances that are far, and how many must be known
 # Of the squared jump: after far targets errors are few, so one more is counted for each forecast.
-_FAR_ERROR = 0.001
+_FAR_ERROR = 0.0001
 
 
 class NumberPast(NamedTuple):
@@ -71,7 +71,7 @@ class NumberTarget:
 
     A target is far if it is 20 usual distances from the last one that was not, unless that one was far too. The rows
     after far targets have errors of their own, in units of how far the target was, so that all jumps count alike, and
-    one more of .001: whether such targets are spikes, or there to stay, is seen from these few rows at once, and in
+    one more of .0001: whether such targets are spikes, or there to stay, is seen from these few rows at once, and in
     no others.
 
     Attributes:

@@ -139,11 +139,14 @@ class Pipeline:
 
     def learn(self, memory: PipelineMemory, targets: NDArray[Any]) -> PipelineMemory:
         """The memory after the targets [clients] of the samples that were observed last."""
-        robust = self.scaling == "robust"
-        values = np.asarray(targets, np.float64)
+        past, values = cast(Any, memory.target), np.asarray(targets, np.float64)
+        if isinstance(self.target, LabelTarget):
+            return memory._replace(target=self.target.learn(past, values, self.horizon))
         unordered = self.readings.unordered(memory.readings)
-        after = self.target.learn(cast(Any, memory.target), values, self.horizon, robust, unordered)
-        return memory._replace(target=after)
+        robust = self.scaling == "robust"
+        return memory._replace(
+            target=self.target.learn(past, values, self.horizon, robust, unordered)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
