@@ -358,3 +358,21 @@ def test_predictions_come_out_of_a_file_with_their_rows(tmp_path: Path) -> None:
     assert json.loads(state.payload) == told
     assert update.topic == "test/u/sensor"
     assert one.samples == 1
+
+
+def test_marks_among_live_readings_are_missing_and_among_targets_refused() -> None:
+    rng = np.random.default_rng(5)
+    marked, gapped = Inputs(SPEC, labelled=False), Inputs(SPEC, labelled=False)
+    for t in range(80):
+        heat, wind, load = rng.normal(20, 2), rng.gamma(2), rng.normal(100, 5)
+        mark = {1: -999.0, 40: -200.0, 41: -200.0, 50: 9999.0, 60: 1e9}.get(t, wind)
+        rows = [
+            inputs.observe(inputs.readings({"heat": heat, "wind": value}), 0.0)
+            for inputs, value in ((marked, mark), (gapped, wind if mark == wind else None))
+        ]
+        np.testing.assert_array_equal(*rows)
+        if t in (30, 70):
+            with pytest.raises(InputError, match=r"`y` must be a measurement, got -999.0, which is far"):
+                marked.label(-999.0)
+        for inputs in (marked, gapped):
+            inputs.learn(inputs.label(load), None)

@@ -1,4 +1,7 @@
-"""Numbers that stand for none, such as -999: found by how far they are from all others in their column."""
+"""Numbers that stand for none, such as -999: found by how far they are from all others in their column.
+
+Of a file all numbers are known (`without_strays`); a live client knows those before (`Watch`).
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ _MOST = 0.95  # of the cells, at most
 _AWAY = 0.1  # of the others' range: how far a number must be that stands for none in another column
 _MIDDLE = (0.05, 0.95)
 _WILD = 1e5  # times the width of the middle: no measurement is so far from all others
+_ENOUGH = 20  # numbers before a live client knows their range
 
 Numbers = NDArray[np.float64]
 
@@ -83,7 +87,7 @@ def _ends(values: Numbers) -> Mapping[float, bool]:
     return found
 
 
-def _looks_like_nothing(value: float, cells: int) -> bool:
+def _looks_like_nothing(value: float | np.floating[Any], cells: int) -> bool:
     """Whether a number is all nines or eights, or the last one of 16 or 32 bits.
 
     >>> [_looks_like_nothing(value, 2) for value in (-999.0, 99.9, 8888.0, 65535.0, 998.0, 9.0, -200.0)]
@@ -91,7 +95,7 @@ def _looks_like_nothing(value: float, cells: int) -> bool:
     """
     digits = np.format_float_positional(abs(value), trim="-").replace(".", "")
     same = len(digits) > 1 and set(digits) in ({"9"}, {"8"})
-    return (same and (cells > 1 or len(digits) > 2)) or abs(value) in _LIMITS
+    return (same and (cells > 1 or len(digits) > 2)) or float(abs(value)) in _LIMITS
 
 
 def _wild(values: Numbers) -> NDArray[np.bool_]:
@@ -100,3 +104,48 @@ def _wild(values: Numbers) -> NDArray[np.bool_]:
         return np.zeros(len(values), bool)
     low, high = np.quantile(known, _MIDDLE)
     return np.asarray((high > low) & (np.abs(values - np.median(known)) > _WILD * (high - low)))
+
+
+class Watch:
+    """Strays in what one client reads, told from what it has read before.
+
+    A stray is outside of the range of all others so far,
+
+    - three or more nines or eights, or a limit of 16 or 32 bits: if it is negative, by as much as the range is wide,
+      else by three times that, once twenty numbers have told the range;
+    - the first negative number after twenty others, by as much as they differ: it may be a mark such as -200, or the
+      first frost. If it comes again it is a mark; if another one comes it is not, and counts from then on;
+    - 100,000 times as far as the range of twenty numbers is wide.
+
+    Arguments:
+        columns: how many numbers are read at a time.
+
+    >>> watch = Watch(1)
+    >>> for heat in range(30):
+    ...     _ = watch.clean(np.array([[20 + heat % 7 / 10]], np.float32))
+    >>> [watch.clean(np.array([[heat]], np.float32)).item() for heat in (-999.9, 21.5, -5.0, -5.5, -5.0)]
+    [nan, 21.5, nan, -5.5, -5.0]
+    """
+
+    def __init__(self, columns: int) -> None:
+        self._low, self._high = np.full(columns, np.inf), np.full(columns, -np.inf)
+        self._count, self._suspect = np.zeros(columns, np.int64), np.full(columns, np.nan)
+
+    def clean(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """`values` [1, columns] with NaN for strays; they count as read."""
+        row, known = values.reshape(-1).astype(np.float64), self._count >= _ENOUGH
+        width = np.maximum(self._high - self._low, 0.0)  # 0 before the first
+        gap = np.fmax(np.maximum(self._low - row, row - self._high), 0.0)  # and infinite
+        outside = (gap > 0) & (gap >= width) & (known | (row < 0))
+        stray = known & (width > 0) & (gap > _WILD * width)
+        for place in np.flatnonzero(outside & ((row < 0) | (gap >= 3 * width))):
+            stray[place] |= _looks_like_nothing(values.flat[place], 1)
+        negative = outside & known & (row < 0) & (self._low >= 0)
+        new = negative & ~stray & (np.isnan(self._suspect) | (self._suspect == row))
+        self._suspect = np.where(new, row, self._suspect)
+        stray |= new
+        read = ~stray & ~np.isnan(row)
+        self._low = np.where(read, np.minimum(self._low, row), self._low)
+        self._high = np.where(read, np.maximum(self._high, row), self._high)
+        self._count += read
+        return np.where(stray.reshape(values.shape), np.float32(np.nan), values)

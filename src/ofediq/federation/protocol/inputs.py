@@ -19,6 +19,7 @@ from ofediq.federation.protocol.intervals import Misses
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.streams.cells import NO_NUMBER
 from ofediq.streams.features import PipelineMemory, known
+from ofediq.streams.strays import Watch
 
 Row = npt.NDArray[np.float32]
 
@@ -56,6 +57,9 @@ class Inputs:
         self.past = self.nothing()
         self._ahead = 1 if self.pipeline is None else self.pipeline.target.ahead
         self._rows: deque[Any] = deque()  # of samples whose target is that of a later one
+        # Not remembered over a restart: ranges are known again after twenty samples.
+        self._watch = Watch(0 if self.pipeline is None else len(self.pipeline.readings.names))
+        self._targets = Watch(1)
 
     def nothing(self) -> Past:
         """The past of a client that has seen no sample."""
@@ -109,7 +113,8 @@ class Inputs:
             raise InputError(
                 "`time` must be an ISO 8601 date or seconds since 1970, got none that can be read"
             )
-        row, memory = self.pipeline.observe(self.past.features, readings, np.array([time], np.float64))
+        values = self._watch.clean(readings)
+        row, memory = self.pipeline.observe(self.past.features, values, np.array([time], np.float64))
         self.past = self.past._replace(features=memory)
         return row
 
@@ -166,6 +171,8 @@ class Inputs:
                 value = np.asarray([number], np.float32)
             if not (np.abs(value) < NO_NUMBER).all():
                 raise InputError(f"`y` must be finite and less than {NO_NUMBER:g} in size, got {y!r}")
+            if self.pipeline is not None and np.isnan(self._targets.clean(value)).any():
+                raise InputError(f"`y` must be a measurement, got {y!r}, which is far from all before it")
             return value
         classes = None if self.spec is None else self.spec.classes
         limit = 2**31 if classes is None else classes

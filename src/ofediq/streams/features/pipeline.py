@@ -144,9 +144,7 @@ class Pipeline:
             return memory._replace(target=self.target.learn(past, values, self.horizon))
         unordered = self.readings.unordered(memory.readings)
         robust = self.scaling == "robust"
-        return memory._replace(
-            target=self.target.learn(past, values, self.horizon, robust, unordered)
-        )
+        return memory._replace(target=self.target.learn(past, values, self.horizon, robust, unordered))
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
