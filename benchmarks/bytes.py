@@ -2,7 +2,7 @@
 
 Bytes on all sockets, both directions, frames, topics and acknowledgements included. "Loss" is what accuracy lost in
 points, or by how many per cent the squared error grew, over FedOGD with Adam on the same stream and seed.
-`python -m benchmarks bytes` takes every stream, three seeds each; names after it choose streams.
+`python -m benchmarks bytes` takes every stream, three seeds each, `python -m benchmarks.bytes digits room` some.
 """
 
 from __future__ import annotations
@@ -158,9 +158,8 @@ def run(case: Case, shares: Sequence[float] = SHARES, method: str = "ofedduplex"
     return rows
 
 
-def main() -> None:
-    """Print the table, row by row as they come."""
-    chosen = [name for name in sys.argv[2:] if name in {case.name for case in CASES}]
+def main(chosen: Sequence[str] = ()) -> None:
+    """Print the table, row by row as they come; of all streams, or of those that are named."""
     head = ["stream", "D", "K", "T", "budget", "spent", "FedOGD", "OFedDuplex", "loss", "range", ""]
     rows: list[list[object]] = [list(head)]
     for case in CASES:
@@ -173,3 +172,7 @@ def main() -> None:
         else:
             print(table([rows[0], *rows[-len(SHARES) :]]), flush=True)
     print(f"\n{table(rows)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

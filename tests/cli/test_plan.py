@@ -96,3 +96,13 @@ def test_options_that_do_not_fit(tmp_path: Path, arguments: tuple[str, ...], rea
     command = ["plan", "--budget", "0.01", "--dim", "500", "--method", "measured", *words]
     with pytest.raises(InputError, match=reason):
         CliRunner().invoke(app, command, catch_exceptions=False)
+
+
+def test_contracts_of_every_size_are_shown_in_digits_that_count() -> None:
+    shown = " ".join(output("--bytes-per-hour", "1", "--dim", "34826", "--clients", "1").split())
+    assert "parameters and 1 client " in shown
+    assert "0.0167 per client and step" in shown  # a sixtieth
+    assert " days" in shown
+    steps = as_json("--bytes-per-hour", "2000", "--dim", "24", "--clients", "5")["period"]
+    shown = " ".join(output("--bytes-per-hour", "2000", "--dim", "24", "--clients", "5").split())
+    assert f"{steps:.3g} steps on average, {steps:.3g} minutes" in shown

@@ -277,3 +277,11 @@ def test_what_clients_cannot_send_goes_down(clients: int, budget: float) -> None
     finest = 17 * dim / 8 + 5  # symbols of 17 bits and a norm
     assert up <= 1.02 * (finest + Connection().update_bytes(method, dim))
     assert expected_bytes(method, "total", dim, clients) > up + 0.3 * budget * fedogd_bytes(dim)
+
+
+def test_few_clients_spend_their_contract() -> None:
+    stream = synthetic("regression", clients=5, steps=200, features=20, seed=0)
+    model = models.build("linear", (20,), "regression")
+    method = methods.at_budget("ofedduplex", 0.12, model.dim, 5, steps=200, budget_of="total")
+    spent = float(simulate(method, stream, model, 0).bytes_total.sum())
+    assert 0.85 < spent / (0.12 * fedogd_bytes(model.dim) * 5 * 200) < 1.05

@@ -118,7 +118,7 @@ def plan(
     if dim is None:
         raise InputError("`dim` must be given, or `sample`, a file whose model has one")
     if contract is not None:
-        _plan_bytes(contract * seconds / 3600, dim, given.get("clients", 1000), as_json)
+        _plan_bytes(contract, seconds, dim, given.get("clients", 1000), as_json)
         return
     shares = None if capacities is None else _read_numbers(capacities)
     rates = _rates(dim, updates, assume)
@@ -141,25 +141,25 @@ def _pilot(
     named = ("data", "target", "client_column", "time_column", "model")
     source = "".join(f" --{name.replace('_', '-')} {given[name]}" for name in named if name in given)
     found = pilot(config, contract * seconds / 3600, dim=dim, clients=fleet)
-    _show_contract(found, as_json, source)
+    _show_contract(found, seconds, as_json, source)
 
 
-def _plan_bytes(allowed: float, dim: int, clients: int, as_json: bool) -> None:
-    """OFedDuplex for a contract of `allowed` bytes per client and step, in both directions."""
+def _plan_bytes(hourly: float, seconds: float, dim: int, clients: int, as_json: bool) -> None:
+    """OFedDuplex for a contract of `hourly` bytes per client, in both directions, with steps of so many seconds."""
     from ofediq.experiment.pilot import contract
     from ofediq.methods import at_budget
     from ofediq.methods.connection import fedogd_bytes
 
-    full = fedogd_bytes(dim)
+    allowed, full = hourly * seconds / 3600, fedogd_bytes(dim)
     if allowed >= full:
         raise InputError(
             f"`bytes_per_hour` allow {allowed:,.0f} bytes per step; FedOGD needs {full:,.0f}: use it"
         )
     method = at_budget("ofedduplex", allowed / full, dim, clients)
-    _show_contract(contract(method, "ofedduplex", allowed, dim, clients), as_json)
+    _show_contract(contract(method, "ofedduplex", allowed, dim, clients), seconds, as_json)
 
 
-def _show_contract(found: dict[str, Any], as_json: bool, source: str = "") -> None:
+def _show_contract(found: dict[str, Any], seconds: float, as_json: bool, source: str = "") -> None:
     """The method for a contract of bytes, and what a pilot saw of it."""
     from ofediq.cli import render
     from ofediq.report import value_text
@@ -167,15 +167,15 @@ def _show_contract(found: dict[str, Any], as_json: bool, source: str = "") -> No
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
-    down = f"{found['bytes_down']:,.1f}"
+    down = _amount(found["bytes_down"])
     if "bits_per_move" in found:
         down += f", a move of {found['bits_per_move'] / 8:,.0f} bytes at a time"
-    up = f"{found['bytes_up']:,.1f}" + (f", spread {found['spread']:.1f}" if "spread" in found else "")
+    up = _amount(found["bytes_up"]) + (f", spread {found['spread']:.1f}" if "spread" in found else "")
     facts = {
-        "bytes": f"{found['bytes_per_step']:,.1f} per client and step, {found['budget']:.3%} of FedOGD's",
+        "bytes": f"{_amount(found['bytes_per_step'])} per client and step, {100 * found['budget']:.4g}% of FedOGD's",
         "up": up,
         "down": down,
-        "period L": f"{found['period']:.3g}",
+        "period L": f"{found['period']:.3g} steps on average, {_span(found['period'] * seconds)}",
     }
     command = f'ofediq run{source} --methods "fedogd,{found["method"]}"'
     pilot: list[Any] = []
@@ -189,13 +189,29 @@ def _show_contract(found: dict[str, Any], as_json: bool, source: str = "") -> No
         )
         facts["expected"] = f"{metric} {value_text(expected['value'], metric)}, {beside}"
         rows = [
-            (row["method"], value_text(row["value"], metric), f"{row['bytes_per_step']:,.1f}")
+            (row["method"], value_text(row["value"], metric), _amount(row["bytes_per_step"]))
             for row in found["pilot"]["rows"]
         ]
         pilot = [render.table(("pilot", metric, "bytes per step"), rows), *found["pilot"]["notes"]]
     facts["try it"] = f"{command} --budget {found['budget']:.3g} --budget-of total"
-    title = f"{found['method']} for {found['dim']:,} parameters and {found['clients']:,} clients"
+    title = f"{found['method']} for {_number(found['dim'], 'parameter')} and {_number(found['clients'], 'client')}"
     render.show(render.heading(title), render.facts(facts), *pilot)
+
+
+def _amount(number: float) -> str:
+    """One digit after the point, and at least three that count."""
+    return f"{number:,.1f}" if number >= 10 or number == 0 else f"{number:.3g}"
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _span(seconds: float) -> str:
+    """So long on the clock, in the largest unit that has one of it."""
+    units = (("day", 86400.0), ("hour", 3600.0), ("minute", 60.0))
+    name, unit = next((one for one in units if seconds >= one[1]), ("second", 1.0))
+    return f"{seconds / unit:.3g} {name}{'' if seconds == unit else 's'}"
 
 
 def _rates(dim: int, updates: Path | None, assume: Assumption | None) -> RateModel | None:

@@ -26,6 +26,7 @@ from ofediq.methods.zoo.walking import MeanWalk, walk
 
 _LEAST = 128.0  # bits of a message that says anything
 _CLIENTS = 185.0  # how many make a byte up worth as much as one down
+_DOWN = 0.3  # of all bytes, at least: with few clients windows would be long otherwise
 _FARTHEST, _FEW = 4.0, 64.0  # times Adam's move, where there are so few of them or fewer
 _REACH = 3.0  # of averaged steps: farther ones, few and rounded, ruin regressions
 _LONG = 10.0  # steps of a window from which on clients walk by themselves
@@ -92,7 +93,8 @@ def ofedduplex(
         step_size: eta.
         preset: which server rule, see `methods.presets`; sampling is the method's own.
         down: share of the bytes that goes into broadcasts. By default 1 / (1 + sqrt(185 / K)): what goes up adds up
-            over the clients, what goes down does not. More where clients have not that much to send.
+            over the clients, what goes down does not. At least 0.3 where clients do not walk, and more where they
+            have not that much to send.
         front: how much the uplink leans towards early steps, see `Budget`.
         lean: how much broadcasts lean towards early ones, see `Metered`; half of it where clients walk.
         power: how much farther Adam moves after a longer window, see `Timed`.
@@ -111,7 +113,7 @@ def ofedduplex(
     require(adam or not walks, "walks", "needs preset authors: AdaGrad follows Adam's step size", walks)
     each = 8 * bytes_per_step / clients  # bits per client and step
     beside = 8.0 * link.update_bytes(base, dim)
-    down = _share_down(each, beside, dim, clients) if down is None else down
+    chosen, down = down is not None, _share_down(each, beside, dim, clients) if down is None else down
     # A broadcast, and the number that steers.
     opening = 8 * (link.broadcast_bytes(replace(base, broadcast=metered(1.0))) + 4.0)
     rhythm = _rhythm(down * each, opening, dim, steps, _GRADIENT)
@@ -120,6 +122,9 @@ def ofedduplex(
     if walking:
         rhythm = _rhythm(down * each, opening, dim, steps, _WALK)
         lean = lean / 2
+    elif not chosen:
+        down = max(down, _DOWN, _least_down(longest_message(dim) + beside, opening + rhythm.message))
+        rhythm = _rhythm(down * each, opening, dim, steps, _GRADIENT)
     windows, period, mean, often, message = rhythm
     kept = min(0.5, 16 ** (-message / dim)) if keeps is None else keeps
     rule = steer_to((1 - down) * each * clients, steps, front, extra_bits=beside, windows=windows)
@@ -145,6 +150,11 @@ def _share_down(each: float, beside: float, dim: int, clients: int) -> float:
     That is the finest message of everyone at every step, with `beside` bits around it.
     """
     return max(1 / (1 + math.sqrt(_CLIENTS / clients)), 1 - (longest_message(dim) + beside) / each)
+
+
+def _least_down(up: float, down: float) -> float:
+    """The share of windows that take `down` bits at whose ends everyone sends `up`: more there is not to send."""
+    return down / (down + up)
 
 
 def _in_windows(server: ServerRule, mean: float) -> ServerRule:
