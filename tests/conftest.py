@@ -15,8 +15,8 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="ofediq-programs-")
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
     atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
-# Most programs run for milliseconds once they are compiled for seconds: the machine code is left as it comes, here and
-# in the commands that tests start. `tests/simulation/test_engine_against_reference.py` runs what users run.
+# Most programs run for milliseconds once they are compiled for seconds: the machine code is left as it comes, here
+# and in the commands that tests start. `tests/simulation/test_engine_against_reference.py` runs what users run.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
 import jax
