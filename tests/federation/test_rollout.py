@@ -37,8 +37,8 @@ def stream() -> Stream:
 class Site:
     """A federation.toml, its server and its clients."""
 
-    def __init__(self, folder: Path, rounds: int = 250) -> None:
-        self.path, self.rounds = folder / "federation.toml", rounds
+    def __init__(self, folder: Path, rounds: int = 250, fewest: int = 1) -> None:
+        self.path, self.rounds, self.fewest = folder / "federation.toml", rounds, fewest
         self.network: Any = None  # before it is started
 
     def write(
@@ -50,7 +50,7 @@ class Site:
     ) -> None:
         self.path.write_text(
             f'name = "{FEDERATION}"\n[model]\nname = "{model}"\nhidden = [4]\nfeatures = 2\n'
-            f'[method]\nkey = "{key}"\n{method}\n[rounds]\ncount = {self.rounds}\n'
+            f'[method]\nkey = "{key}"\n{method}\n[rounds]\ncount = {self.rounds}\nmin_clients = {self.fewest}\n'
             f"[clients]\nroster = {[f'c{k}' for k in range(CLIENTS)]}\n[rollout]\n{rollout}\n"
         )
 
@@ -136,8 +136,11 @@ def test_another_model_begins_anew_and_one_command_goes_back(site: Site) -> None
     assert site.network.coordinator.monitor.step == site.rounds
 
 
-def test_a_canary_that_predicts_well_is_promoted(tmp_path: Path) -> None:
-    site = Site(tmp_path, rounds=300)
+@pytest.mark.parametrize(
+    "fewest", [1, CLIENTS]
+)  # min_clients counts those of the canary, or nothing would go on
+def test_a_canary_that_predicts_well_is_promoted(tmp_path: Path, fewest: int) -> None:
+    site = Site(tmp_path, rounds=300, fewest=fewest)
     site.write(method="step_size = 1e-6")
     site.start()
     site.run(200)

@@ -42,7 +42,7 @@ def client(
     from ofediq.federation.config import ClientConfig
     from ofediq.federation.network.logs import set_up
 
-    set_up(log_format.value, "warning")
+    set_up(log_format.value)
     chosen = ClientConfig.read(config)
     summary, failed = (
         _from_lines(chosen) if chosen.source.kind == "lines" else asyncio.run(_from_file(chosen))

@@ -136,7 +136,7 @@ class Server:
                 now = clock.now()
                 if self.coordinator.finished:
                     leave_at = min(leave_at, now + LINGER)
-                    if now >= leave_at or not self.coordinator.anyone_present:
+                    if now >= leave_at or not self.coordinator.members.present:
                         return
                 wait = min(self.coordinator.next_tick() - now, leave_at - now, 0.5)
                 item = await link.receive(max(0.0, wait))

@@ -157,11 +157,6 @@ class Coordinator:
         return self.rules.rounds is not None and int(self.method.number_to(self.step)) >= self.rules.rounds
 
     @property
-    def anyone_present(self) -> bool:
-        """Whether a client is connected."""
-        return bool(self.members.present)
-
-    @property
     def ahead(self) -> int | None:
         """The step that most clients have seen, before the first round, if this server does not know of it.
 
@@ -200,6 +195,7 @@ class Coordinator:
             return []
         if kind != "u":
             self._intake.read_all()
+        actions: list[Action] = []
         if kind == "here":
             actions = self._on_presence(name, payload, now)
         elif kind == "u":
@@ -210,10 +206,8 @@ class Coordinator:
             if self.finished and self._intake.reports:  # last ones: no round will take them along
                 for report in self._intake.believed():
                     self.monitor.predicted(report)
-            actions = []
         elif kind == "s":
             self._intake.take_secure(name, payload)
-            actions = []
         else:
             return []
         return actions + self._go_on(now)
@@ -248,7 +242,7 @@ class Coordinator:
             return one.since if done else self._schedule.ends(one)
         if self.finished or self.ahead is not None:
             return math.inf
-        return self._schedule.next_opening(self.step, len(self.members.present))
+        return self._schedule.next_opening(self.step, self._connected)
 
     # Presence ---------------------------------------------------------------------------------------------------
 
@@ -325,8 +319,14 @@ class Coordinator:
     def _round(self) -> OpenRound | None:
         return self._intake.round
 
+    @property
+    def _connected(self) -> int:
+        """Whom `min_clients` counts: where anybody is here, those of the canary as well, who come back."""
+        apart = self.canary.coordinator.members.present if self.canary and self.members.present else ()
+        return len(self.members.present) + len(apart)
+
     def _too_few(self, now: float) -> bool:
-        return self._schedule.too_few(len(self.members.present), now)
+        return self._schedule.too_few(self._connected, now)
 
     def _may_open(self, now: float) -> bool:
         if self.finished or self._too_few(now) or self.ahead is not None:
@@ -339,8 +339,8 @@ class Coordinator:
         self.keeper.regroup(len(self.members))
         one = self._intake.round = OpenRound(step, now, len(self.members), due, {}, set(), set())
         if self._piece is not None:
-            rules = (now, self.rules.deadline)
-            one.secured = SecureRound(self.federation, self._piece, self.keeper.epoch, step, *rules)
+            known = (self.federation, self._piece, self.keeper.epoch, step)
+            one.secured = SecureRound(*known, now, self.rules.deadline)
         for name in self.members.present:
             self._intake.expect(name)
         self._schedule.last_opened = now
@@ -352,7 +352,7 @@ class Coordinator:
         if now >= self._schedule.ends(one):
             self._intake.read_all()
             return True
-        if (one.due is None and not self.task.passes) or len(self.members.present) < self.rules.min_clients:
+        if (one.due is None and not self.task.passes) or self._connected < self.rules.min_clients:
             return False
         if one.unread and len(one.waiting) <= len(one.unread) and one.waiting <= one.unread.keys():
             self._intake.read_all()
