@@ -2,7 +2,8 @@
 
 `python -m benchmarks.strangers` runs them as `own_data` runs its streams: defaults, skill over time, and what tuning
 a step size by hand would have brought (not with `untuned`). Names choose some of them; `tuning` and `check` are the
-halves of `newcomers`, `unseen` and `fresh` the files of those modules, and `ofedgrid` takes the place of OFedIQ.
+halves of `newcomers`, `unseen`, `fresh` and `outside` the files of those modules, and `ofedgrid` takes the place of
+OFedIQ.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import pandas
 from benchmarks import table
 from benchmarks.fresh import FRESH
 from benchmarks.newcomers import CHECK, TUNING, Made, Rng, columns
+from benchmarks.outside import OUTSIDE
 from benchmarks.own_data import HEADER, METHOD, row
 from benchmarks.unseen import UNSEEN
 from ofediq.experiment import Config
@@ -150,7 +152,7 @@ MADE: tuple[Callable[[Rng], Made], ...] = (
 )
 
 
-GROUPS = {"tuning": TUNING, "check": CHECK, "unseen": UNSEEN, "fresh": FRESH}
+GROUPS = {"tuning": TUNING, "check": CHECK, "unseen": UNSEEN, "fresh": FRESH, "outside": OUTSIDE}
 
 
 def configurations(folder: Path, only: tuple[str, ...], method: str = METHOD) -> Iterator[tuple[str, Config]]:
@@ -160,6 +162,7 @@ def configurations(folder: Path, only: tuple[str, ...], method: str = METHOD) ->
     makers += [([18, seed], maker) for seed, maker in enumerate((*TUNING, *CHECK))]
     makers += [([19, seed], maker) for seed, maker in enumerate(UNSEEN)]
     makers += [([20, seed], maker) for seed, maker in enumerate(FRESH)]
+    makers += [([21, seed], maker) for seed, maker in enumerate(OUTSIDE)]
     for seed, maker in makers:
         if wanted and maker.__name__ not in wanted:
             continue
