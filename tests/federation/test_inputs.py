@@ -360,7 +360,7 @@ def test_predictions_come_out_of_a_file_with_their_rows(tmp_path: Path) -> None:
     assert one.samples == 1
 
 
-def test_marks_among_live_readings_are_missing_and_among_targets_refused() -> None:
+def test_marks_among_live_readings_and_targets_stand_for_none() -> None:
     rng = np.random.default_rng(5)
     marked, gapped = Inputs(SPEC, labelled=False), Inputs(SPEC, labelled=False)
     for t in range(80):
@@ -371,8 +371,15 @@ def test_marks_among_live_readings_are_missing_and_among_targets_refused() -> No
             for inputs, value in ((marked, mark), (gapped, wind if mark == wind else None))
         ]
         np.testing.assert_array_equal(*rows)
-        if t in (30, 70):
-            with pytest.raises(InputError, match=r"`y` must be a measurement, got -999.0, which is far"):
-                marked.label(-999.0)
+        if t in (0, 30, 70):
+            assert marked.stray(marked.label(-999.0))
         for inputs in (marked, gapped):
+            assert not inputs.stray(inputs.label(load))
             inputs.learn(inputs.label(load), None)
+
+
+def test_a_target_that_is_a_mark_is_refused_in_a_sentence() -> None:
+    one = alone()
+    one.learn({"heat": 20.0, "wind": 3.0}, 100.0)
+    with pytest.raises(InputError, match=r"`y` must be a measurement, got -999, which is far from all"):
+        one.learn({"heat": 21.0, "wind": 2.0}, -999)

@@ -135,8 +135,10 @@ class LocalClient:
         return self.inputs.name(value) if self.inputs.labelled else self._offset + self._span * value
 
     def learn_one(self, y: Any) -> None:
-        """The target of the sample that was predicted last: its features remember it."""
+        """The target of the sample that was predicted last: its features remember it, unless it is a mark."""
         label = self.inputs.label(y)
+        if self.inputs.stray(label):
+            return
         self.inputs.learn(label if self.inputs.labelled else (label - self._offset) / self._span, None)
 
 

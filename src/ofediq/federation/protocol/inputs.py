@@ -171,14 +171,16 @@ class Inputs:
                 value = np.asarray([number], np.float32)
             if not (np.abs(value) < NO_NUMBER).all():
                 raise InputError(f"`y` must be finite and less than {NO_NUMBER:g} in size, got {y!r}")
-            if self.pipeline is not None and np.isnan(self._targets.clean(value)).any():
-                raise InputError(f"`y` must be a measurement, got {y!r}, which is far from all before it")
             return value
         classes = None if self.spec is None else self.spec.classes
         limit = 2**31 if classes is None else classes
         if not number.is_integer() or not 0 <= number < limit:
             raise InputError(f"`y` must be a class from 0 to {limit - 1}, got {y!r}")
         return np.asarray([int(number)])
+
+    def stray(self, label: npt.NDArray[Any]) -> bool:
+        """Whether a target on its way to `learn` stands for none, such as -999; asked once for each."""
+        return self.anchored and bool(np.isnan(self._targets.clean(label)).any())
 
     def name(self, label: int) -> Any:
         """The label of this number, as the task calls it."""
@@ -213,7 +215,7 @@ def samples_in(x: Any) -> Any:
     if hasattr(x, "to_dict") and hasattr(x, "columns"):
         return x.to_dict("records")
     if isinstance(x, (str, bytes, Mapping)) or not hasattr(x, "__len__"):
-        raise InputError(f"`x` must be several samples, one after another, got {shown(x)}")
+        raise InputError(f"`x` must be several samples (`online().predict_one(x)` takes one), got {shown(x)}")
     return x
 
 

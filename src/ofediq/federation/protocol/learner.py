@@ -193,6 +193,8 @@ class Learner:
         """
         one, inputs = self._opened(), self._inputs()
         label = inputs.label(y)
+        if inputs.stray(label):
+            raise InputError(f"`y` must be a measurement, got {y!r}, which is far from all before it")
         asked = self._asked.take(sample) if sample is not None else None
         if asked is None:
             if x is None:
