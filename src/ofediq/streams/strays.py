@@ -44,7 +44,8 @@ def without_strays(frame: Any, names: Sequence[str]) -> tuple[Any, dict[str, Str
 
     - a mark: the smallest or largest number of its column, as far from the next as all others are from each other,
       and one that programs write for nothing: nines (-999, 99.99, 9999), eights, the limits of 16 and 32 bits, or, at
-      one cell in a hundred, a negative one among others that are not;
+      one cell in a hundred, a negative one among others that are not; negative nines or eights among others that
+      are not need a tenth of that distance;
     - the same mark in another column, where it comes twice and is a tenth of the others' range away;
     - anything 100,000 times as far from the median as the middle nine tenths of the column are wide.
 
@@ -78,8 +79,9 @@ def _ends(values: Numbers) -> Mapping[float, bool]:
         rest, value = known[cells:], float(-known[0] if turn % 2 else known[0])
         gap, width = rest[0] - known[0], rest[-1] - rest[0]
         share = cells / np.count_nonzero(~np.isnan(values))
-        lonely = value < 0 <= rest[0] and turn % 2 == 0 and share >= _OFTEN
-        sure = gap >= width and (_looks_like_nothing(value, cells) or lonely)
+        negative = value < 0 <= rest[0] and turn % 2 == 0
+        sure = gap >= width and (_looks_like_nothing(value, cells) or (negative and share >= _OFTEN))
+        sure |= negative and gap >= _AWAY * width and _looks_like_nothing(value, 1)
         if value and share <= _MOST and (sure or (cells > 1 and gap >= _AWAY * width)):
             found[value] = bool(sure)
             known = rest
@@ -111,8 +113,9 @@ class Watch:
 
     A stray is outside of the range of all others so far,
 
-    - three or more nines or eights, or a limit of 16 or 32 bits: if it is negative, by as much as the range is wide,
-      else by three times that, once twenty numbers have told the range;
+    - three or more nines or eights, or a limit of 16 or 32 bits: by a tenth of that range if it is the first negative
+      number, by as much as the range is wide if there were others, and by three times that if it is positive and
+      twenty numbers have told the range;
     - the first negative number after twenty others, by as much as they differ: it may be a mark such as -200, or the
       first frost. If it comes again it is a mark; if another one comes it is not, and counts from then on;
     - 100,000 times as far as the range of twenty numbers is wide.
@@ -136,12 +139,13 @@ class Watch:
         row, known = values.reshape(-1).astype(np.float64), self._count >= _ENOUGH
         width = np.maximum(self._high - self._low, 0.0)  # 0 before the first
         gap = np.fmax(np.maximum(self._low - row, row - self._high), 0.0)  # and infinite
-        outside = (gap > 0) & (gap >= width) & (known | (row < 0))
+        negative = (row < 0) & (self._low >= 0)
         stray = known & (width > 0) & (gap > _WILD * width)
-        for place in np.flatnonzero(outside & ((row < 0) | (gap >= 3 * width))):
+        far = gap >= width * np.where(negative, _AWAY, np.where(row < 0, 1.0, 3.0))
+        for place in np.flatnonzero((gap > 0) & far & (known | (row < 0))):
             stray[place] |= _looks_like_nothing(values.flat[place], 1)
-        negative = outside & known & (row < 0) & (self._low >= 0)
-        new = negative & ~stray & (np.isnan(self._suspect) | (self._suspect == row))
+        held = negative & known & (gap >= width) & ~stray
+        new = held & (np.isnan(self._suspect) | (self._suspect == row))
         self._suspect = np.where(new, row, self._suspect)
         stray |= new
         read = ~stray & ~np.isnan(row)
