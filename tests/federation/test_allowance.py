@@ -14,6 +14,7 @@ from ofediq.methods.purse import CARRIED, SHARE, Purse
 from ofediq.randomness import Address
 from tests.federation.network import FEDERATION
 from tests.federation.test_core import CLIENTS, coordinator
+from tests.federation.test_guard import send, started
 
 
 def test_a_member_gets_a_multiple_of_its_share_and_no_more() -> None:
@@ -115,3 +116,13 @@ def test_in_ofedgrid_a_thief_leaves_the_others_their_bits() -> None:
     assert server.monitor.rejected["beyond its share"] + server.monitor.rejected["malformed"] > 0
     fair = 0.05 * 32 * 650
     assert server.monitor.totals()["bits_wire"] <= SHARE * fair * (40 + CARRIED)
+
+
+def test_who_spoke_and_left_has_taken_part_in_the_round() -> None:
+    """With min_clients = K a last will, true or false, kept the round open until its deadline."""
+    server = started(clip=None)
+    send(server, [1.0])
+    server.receive(f"{FEDERATION}/here/c0", write_json(online=False), 0.0)
+    before = server.step
+    send(server, [1.0] * CLIENTS)  # c0's second one is a duplicate
+    assert server.step == before + 1

@@ -352,7 +352,8 @@ class Coordinator:
         if now >= self._schedule.ends(one):
             self._intake.read_all()
             return True
-        if (one.due is None and not self.task.passes) or self._connected < self.rules.min_clients:
+        there = self._connected + len(one.heard - self.members.present)  # who spoke and left has taken part
+        if (one.due is None and not self.task.passes) or there < self.rules.min_clients:
             return False
         if one.unread and len(one.waiting) <= len(one.unread) and one.waiting <= one.unread.keys():
             self._intake.read_all()
