@@ -23,12 +23,16 @@ DIGITS = ModelSpec("softmax", (8, 8), "classification", 10)
 SENSORS = ModelSpec("linear", (5,), "regression")
 ROOM = ModelSpec("mlp", (14,), "classification", 4, (16, 8), 1e-3)
 FLOWS = ModelSpec("mlp", (5,), "regression", None, (7,))
+SINGLE = ModelSpec("linear", (1,), "regression")
+DEEP = ModelSpec("dense 7, relu, dense 1, relu, dense 4, relu, dense 100", (1,), "classification", 100)
 
 CASES: dict[str, tuple[Method, ModelSpec, float | None]] = {
     "grid": (ofedgrid(1000.0, 100), DIGITS, float(pack(0.5, 2.0))),
     "fine grid": (ofedgrid(1000.0, 100), ROOM, float(pack(1e-6))),
     "grid of its own": (ofedgrid(1000.0, 100), DIGITS, float(pack(2.0**-120, 1.0))),
     "small grid": (ofedgrid(1000.0, 100), SENSORS, float(pack(0.01))),
+    "one reading": (ofedgrid(1000.0, 100), SINGLE, float(pack(0.01))),
+    "deep, narrow, many labels": (ofediq(0.9, 17, 40), DEEP, None),
     "raw": (fedogd(0.1), SENSORS, None),
     "packed": (ofediq(0.6, 3, 14), DIGITS, None),
     "many levels": (ofediq(0.9, 2000, 3, period=4), ROOM, None),
