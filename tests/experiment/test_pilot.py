@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 from ofediq import methods
 from ofediq.cli.app import app
 from ofediq.errors import InputError
+from ofediq.experiment import pilot as pilots
+from ofediq.experiment.config import Config
 from ofediq.experiment.pilot import CANDIDATES, fitting
 from ofediq.methods.allowance import expected_bytes
 from ofediq.methods.connection import fedogd_bytes
@@ -64,6 +66,18 @@ def test_the_best_that_keeps_the_contract_is_chosen(sample: Path) -> None:
     )
     assert (larger["dim"], larger["clients"]) == (5000, 900)
     assert larger["budget"] == pytest.approx(900 / fedogd_bytes(5000))
+
+
+@pytest.mark.parametrize(("preset", "tried"), [("authors", True), ("paper", False)])
+def test_with_adam_plain_steps_are_tried_beside_averaged_ones(
+    sample: Path, preset: Any, tried: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rest = {"metric": "mse", "value": 1.0, "bytes_per_step": 1.0, "diverged": False}
+    monkeypatch.setattr(pilots, "_row", lambda text, *_: {"method": text, **rest})
+    config = Config(data=sample, target="load", preset=preset, clients=200, regret=False)
+    found = pilots.pilot(config, 40.0, texts=("ofedduplex",))
+    names = [row["method"] for row in found["pilot"]["rows"]]
+    assert names == ["fedogd", "ofedduplex", *(["ofedduplex(averages=False)"] if tried else [])]
 
 
 @pytest.mark.parametrize("share", [0.5, 0.02, 0.002])

@@ -18,7 +18,16 @@ if TYPE_CHECKING:
     from ofediq.theory import Plan, RateModel
 
 
-_SAMPLE_OPTIONS = {"target", "client_column", "time_column", "options", "model", "hidden"}
+_SAMPLE_OPTIONS = {
+    "target",
+    "client_column",
+    "time_column",
+    "options",
+    "model",
+    "hidden",
+    "preset",
+    "step_size",
+}
 
 
 class PlanMethod(StrEnum):
@@ -54,6 +63,8 @@ class Assumption(StrEnum):
     options=Variant(),
     model=Variant(),
     hidden=Variant(),
+    preset=Variant(),
+    step_size=Variant(),
 )
 def plan(
     given: Given,
@@ -138,7 +149,7 @@ def _pilot(
     fleet = given.pop("clients", None)
     own = given.get("client_column") is not None
     config = Config(**given, clients=None if own else fleet, regret=False)
-    named = ("data", "target", "client_column", "time_column", "model")
+    named = ("data", "target", "client_column", "time_column", "model", "preset", "step_size")
     source = "".join(f" --{name.replace('_', '-')} {given[name]}" for name in named if name in given)
     found = pilot(config, contract * seconds / 3600, dim=dim, clients=fleet)
     _show_contract(found, seconds, as_json, source)

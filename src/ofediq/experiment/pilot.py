@@ -27,6 +27,7 @@ CANDIDATES = (
 """What a pilot tries: compressed both ways, long windows, and, where whole models fit, sparse or rounded updates."""
 LONGEST = 300
 """Steps of a pilot, at most."""
+_PLAIN = "ofedduplex(averages=False)"  # where steps would be averaged: it is better on some streams
 _OWN_SERVERS = ("ftrl", "along_directions")
 _OVER = 1.1  # of the allowed bytes: more would be another contract
 
@@ -59,13 +60,18 @@ def contract(method: Method, text: str, allowed: float, dim: int, clients: int) 
 
 
 def fitting(
-    texts: Sequence[str], share: float, dim: int, clients: int, steps: int | None = None
+    texts: Sequence[str],
+    share: float,
+    dim: int,
+    clients: int,
+    steps: int | None = None,
+    preset: str = "paper",
 ) -> dict[str, Method]:
     """The methods that can live within `share` of all bytes of FedOGD, and send within `steps`, by their text."""
     found = {}
     for text in texts:
         try:
-            made = at_budget(text, share, dim, clients, steps=steps, budget_of="total")
+            made = at_budget(text, share, dim, clients, steps=steps, budget_of="total", preset=preset)
         except InputError:
             continue
         sends = steps is None or made.period <= steps
@@ -102,7 +108,9 @@ def pilot(
         raise InputError(
             f"`bytes_per_hour` allow {bytes_per_step:,.0f} bytes per step; FedOGD needs {full:,.0f}: use it"
         )
-    possible = fitting(texts, share, size, stream.clients, steps)
+    adam = config.preset == "authors"
+    tried, preset = (*texts, *([_PLAIN] if adam else ())), "authors" if adam else "paper"
+    possible = fitting(tried, share, size, stream.clients, steps, preset)
     if config.automatic:  # without a step size: not for methods whose server is a part of them
         possible = {text: one for text, one in possible.items() if one.server.name not in _OWN_SERVERS}
     if not possible:
@@ -122,8 +130,9 @@ def pilot(
     short = made.deal(config.seed).head(steps)
     rows = [_row(text, one, made, short, config.seed) for text, one in made.methods.items()]
     best = _best(rows[1:], share * fedogd_bytes(size))
-    chosen = at_budget(best["method"], share, dim or size, clients or stream.clients, budget_of="total")
-    found = contract(chosen, best["method"], bytes_per_step, dim or size, clients or stream.clients)
+    fleet = dim or size, clients or stream.clients
+    chosen = at_budget(best["method"], share, *fleet, budget_of="total", preset=preset)
+    found = contract(chosen, best["method"], bytes_per_step, *fleet)
     return {
         **found,
         "expected": _expected(best, rows[0]),
