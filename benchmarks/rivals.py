@@ -14,9 +14,9 @@ from typing import Any
 
 from benchmarks import table
 from ofediq.cli.progress import Reporter
-from ofediq.experiment.cage import Effort
 from ofediq.experiment.config import Config
-from ofediq.experiment.menagerie import zoo
+from ofediq.experiment.tuning import Effort
+from ofediq.experiment.zoo_runs import zoo
 from ofediq.report import value_text
 
 BUDGETS = (0.001, 0.0001, 0.01)

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from ofediq.cli.app import app
 from ofediq.errors import InputError
 from ofediq.experiment import Config
-from ofediq.experiment.cage import Effort
-from ofediq.experiment.menagerie import every_method, zoo
+from ofediq.experiment.tuning import Effort
+from ofediq.experiment.zoo_runs import every_method, zoo
 from ofediq.methods.registry import entries
 from ofediq.report.zoo_table import remarks
 from tests.experiment.listeners import Listener

@@ -10,7 +10,7 @@ import pytest
 
 from ofediq import methods
 from ofediq.errors import InputError
-from ofediq.methods import Terms
+from ofediq.methods import Method, Terms, make, named, registry
 from ofediq.methods.pieces import describe, restore
 from ofediq.methods.registry import entries, parse
 from ofediq.methods.round import formula_bits
@@ -143,3 +143,21 @@ def test_what_clients_run_survives_the_wire(name: str) -> None:
 def test_hostile_descriptions_are_input_errors(content: object) -> None:
     with pytest.raises(InputError):
         restore(content, methods.Participation)
+
+
+def test_a_word_where_a_number_belongs_is_refused_by_name() -> None:
+    # A stranger's method that checks nothing itself: the word went on into the round, and ended there in a traceback.
+    @named("unchecked")
+    def build(lean: float = 0.5, most: int | None = None) -> Method:
+        """It believes what it is told."""
+        return methods.ofedavg(min(1.0, lean))
+
+    try:
+        with pytest.raises(InputError, match="`lean` must be a number, got 'x'"):
+            make("unchecked(lean=x)")
+        with pytest.raises(InputError, match="`most` must be an integer, got 'few'"):
+            make("unchecked(most=few)")
+        assert make("unchecked(lean=1)").name == "OFedAvg"
+        assert entries()["unchecked"].describe()["parameters"][1]["type"] == "int | None"
+    finally:
+        registry._ENTRIES.pop("unchecked")

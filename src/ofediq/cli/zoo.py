@@ -71,9 +71,9 @@ def zoo(
     require_simulator()
     from ofediq.cli.progress import Reporter
     from ofediq.cli.serve import alone
-    from ofediq.experiment.cage import Effort
-    from ofediq.experiment.menagerie import every_method
-    from ofediq.experiment.menagerie import zoo as run
+    from ofediq.experiment.tuning import Effort
+    from ofediq.experiment.zoo_runs import every_method
+    from ofediq.experiment.zoo_runs import zoo as run
 
     own = given.get("client_column") is not None
     if not own:

@@ -1,6 +1,7 @@
 """Methods as compositions: client rule, participation, compressor, combination, server rule, broadcast.
 
 `methods.round` is what they do, `methods.zoo` has one file per named method, `methods.registry` knows their names.
+`methods.kit` has what authors of pieces need.
 """
 
 from __future__ import annotations
@@ -133,7 +134,9 @@ if not TYPE_CHECKING:  # a type checker finds misspelt names
 
     def __getattr__(name: str) -> Any:
         """Any other named method, by its name."""
-        found = {} if name.startswith("_") else entries()
+        found = (
+            entries() if name.islower() and not name.startswith("_") else {}
+        )  # no method is called Like This
         if name not in found:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return found[name].build

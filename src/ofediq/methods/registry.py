@@ -89,12 +89,20 @@ Spend = Callable[[Terms, Mapping[str, Any]], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Parameter:
-    """One argument of a method: its name, its default (None if it must be given), and what it means."""
+    """One argument of a method: its name, its default (None if it must be given), its type, and what it means."""
 
     name: str
     default: Any
     required: bool
+    kind: str
     meaning: str
+
+    def check(self, value: Any) -> None:
+        """A word is refused where a number belongs; which numbers do is for the pieces to say."""
+        kinds = set(self.kind.replace("|", " ").split()) - {"None"}
+        if isinstance(value, str) and kinds and kinds <= {"int", "float"}:
+            rule = "must be an integer" if kinds == {"int"} else "must be a number"
+            raise InputError(f"`{self.name}` {rule}, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -140,6 +148,7 @@ class Entry:
                 one.name,
                 None if one.default is one.empty else one.default,
                 one.default is one.empty,
+                "" if one.annotation is one.empty else inspect.formatannotation(one.annotation).strip("'"),
                 meanings.get(one.name, ""),
             )
             for one in inspect.signature(self.build).parameters.values()
@@ -160,6 +169,7 @@ class Entry:
             if name not in known:
                 have = ", ".join(known) or "none"
                 raise InputError(f"`{name}` is not a parameter of {self.name}: it has {have}")
+            known[name].check(given[name])
         values = {name: value for name, value in common.items() if name in known and value is not None}
         if terms is not None and self.spend is not None:
             values |= self.spend(terms, given)
@@ -178,7 +188,13 @@ class Entry:
             "name": self.name,
             "summary": self.summary,
             "parameters": [
-                {"name": one.name, "default": one.default, "required": one.required, "meaning": one.meaning}
+                {
+                    "name": one.name,
+                    "type": one.kind,
+                    "default": one.default,
+                    "required": one.required,
+                    "meaning": one.meaning,
+                }
                 for one in self.parameters
             ],
             "memory": self.memory,

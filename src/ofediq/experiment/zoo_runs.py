@@ -1,6 +1,6 @@
 """The zoo: every named method on one dataset, at equal real bits, each with a step size of its own.
 
-How one method is tuned and run is in `cage`. What is done is kept, run by run.
+How one method is tuned and run is in `tuning`. What is done is kept, run by run.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from ofediq.errors import InputError, require
-from ofediq.experiment.cage import Cage, Effort, MissingError
 from ofediq.experiment.config import Config
 from ofediq.experiment.parallel import processes_for, run_errands, shown_on
 from ofediq.experiment.runner import Listener, Silent
+from ofediq.experiment.tuning import Effort, MissingError, Tuning
 from ofediq.machine import cores
 from ofediq.methods.registry import entries
 from ofediq.report.figures.dots import draw_dots
@@ -76,19 +76,21 @@ def zoo(
     }
     folder = path / "units"
     dealt = {kind: replace(config, partition=kind, methods=("fedogd",)) for kind in partitions}
-    trips = [Trip(dealt[kind], effort, folder / kind, text) for kind in partitions for text in config.methods]
-    cages = {kind: Cage(one, effort, folder / kind, listener) for kind, one in dealt.items()}
+    errands = [
+        RowErrand(dealt[kind], effort, folder / kind, text) for kind in partitions for text in config.methods
+    ]
+    tunings = {kind: Tuning(one, effort, folder / kind, listener) for kind, one in dealt.items()}
     if force:
         shutil.rmtree(folder, ignore_errors=True)
     path.mkdir(parents=True, exist_ok=True)
     save_json(path / "question.json", question)
     try:
-        _run(trips, cages, listener, jobs)
+        _run(errands, tunings, listener, jobs)
     except KeyboardInterrupt:
         found["interrupted"] = True
-    for kind, cage in cages.items():
-        rows = {trip.text: _row(trip, cages) for trip in trips if trip.config.partition == kind}
-        found["parts"][kind] = cage.describe() | {
+    for kind, tuning in tunings.items():
+        rows = {errand.text: _row(errand, tunings) for errand in errands if errand.config.partition == kind}
+        found["parts"][kind] = tuning.describe() | {
             "rows": {text: row for text, row in rows.items() if row is not None}
         }
     save_json(path / "zoo.json", found)
@@ -115,7 +117,7 @@ def _check(asked: Path, question: Mapping[str, Any]) -> None:
 
 
 @dataclass(frozen=True)
-class Trip:
+class RowErrand:
     """One method on one partition, for whatever process.
 
     Attributes:
@@ -136,40 +138,42 @@ class Trip:
         return len(self.effort.step_sizes) + self.config.seeds
 
 
-def make_trip(trip: Trip, board: str | None, place: int) -> None:
-    """In a process of its own: leave all units of a trip in its folder, or those until everybody stops."""
+def leave_row(errand: RowErrand, board: str | None, place: int) -> None:
+    """In a process of its own: leave all units of an errand in its folder, or those until everybody stops."""
     show = shown_on(board, place)
     with suppress(KeyboardInterrupt):
         show(0)
-        cage = _last_cage(pickle.dumps((trip.config, trip.effort, trip.archive)))
-        cage.row(trip.text, check=lambda done: show(min(done, trip.steps)))
-        show(trip.steps)
+        tuning = _last_tuning(pickle.dumps((errand.config, errand.effort, errand.archive)))
+        tuning.row(errand.text, check=lambda done: show(min(done, errand.steps)))
+        show(errand.steps)
 
 
 @lru_cache(maxsize=1)
-def _last_cage(where: bytes) -> Cage:
-    """The cage of the last trip: often that of the next one."""
+def _last_tuning(where: bytes) -> Tuning:
+    """The tuning of the last errand: often that of the next one."""
     config, effort, folder = pickle.loads(where)
-    return Cage(config, effort, folder, Silent())
+    return Tuning(config, effort, folder, Silent())
 
 
-def _run(trips: Sequence[Trip], cages: Mapping[str, Cage], listener: Listener, jobs: int | None) -> None:
+def _run(
+    errands: Sequence[RowErrand], tunings: Mapping[str, Tuning], listener: Listener, jobs: int | None
+) -> None:
     """Run what is missing, here or in several processes."""
-    missing = [trip for trip in trips if _row(trip, cages) is None]
+    missing = [errand for errand in errands if _row(errand, tunings) is None]
     wanted = cores() if jobs is None and len(missing) >= _ENOUGH else jobs or 1
     processes = processes_for(0.0, len(missing), wanted)
     if processes > 1:
-        run_errands(missing, listener, make_trip, processes=processes)
+        run_errands(missing, listener, leave_row, processes=processes)
         return
     with deferred_interrupt(listener.stopping) as check:
-        for trip in missing:
-            cages[str(trip.config.partition)].row(trip.text, check=lambda done: check())
+        for errand in missing:
+            tunings[str(errand.config.partition)].row(errand.text, check=lambda done: check())
 
 
-def _row(trip: Trip, cages: Mapping[str, Cage]) -> dict[str, Any] | None:
-    """The row of a trip, if all of its units are there."""
+def _row(errand: RowErrand, tunings: Mapping[str, Tuning]) -> dict[str, Any] | None:
+    """The row of an errand, if all of its units are there."""
     try:
-        return cages[str(trip.config.partition)].row(trip.text, run=False)
+        return tunings[str(errand.config.partition)].row(errand.text, run=False)
     except MissingError:
         return None
 

@@ -94,8 +94,8 @@ class MissingError(Exception):
     """A unit that was asked for is not there, and may not be run now."""
 
 
-class Cage:
-    """One partition: its streams, its model, and what is asked of every method."""
+class Tuning:
+    """How methods are tuned on one partition: its streams, its model, and what is asked of every method."""
 
     def __init__(self, config: Config, effort: Effort, folder: Path, listener: Listener) -> None:
         self.config, self.effort, self.folder, self.listener = config, effort, folder, listener
@@ -135,31 +135,33 @@ class Cage:
 
 
 class _Visit:
-    """One method in a cage."""
+    """One method, tuned and run."""
 
-    def __init__(self, cage: Cage, text: str, run: bool, check: Callable[[int], None]) -> None:
-        self.cage, self.text, self.run, self.check = cage, text, run, check
+    def __init__(self, tuning: Tuning, text: str, run: bool, check: Callable[[int], None]) -> None:
+        self.tuning, self.text, self.run, self.check = tuning, text, run, check
         plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40]
         digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-        self.path = cage.folder / f"{plain}-{digest}.json"
+        self.path = tuning.folder / f"{plain}-{digest}.json"
         self.units: dict[str, Unit] = _read(self.path)
         self.model, self.done, self.ran = self._model(), 0, False
-        steps = math.ceil(cage.effort.prefix * cage.first.steps)
-        self.prefix = cage.first.head(max(1, steps))
+        steps = math.ceil(tuning.effort.prefix * tuning.first.steps)
+        self.prefix = tuning.first.head(max(1, steps))
 
     def row(self) -> Unit:
         """The numbers of the table."""
-        cage = self.cage
-        budget = min(1.0, cage.budget * cage.model.dim / self.model.dim)  # the same bits, whatever the model
+        tuning = self.tuning
+        budget = min(
+            1.0, tuning.budget * tuning.model.dim / self.model.dim
+        )  # the same bits, whatever the model
         chosen, tried = self._tuned(budget)
         given = self._fitted(chosen, budget, tried[chosen])
-        runs = [self._unit(chosen, given, cage.deal(seed), seed) for seed in cage.config.all_seeds]
+        runs = [self._unit(chosen, given, tuning.deal(seed), seed) for seed in tuning.config.all_seeds]
         losses = {f"{size:g}": tried[size]["loss"] for size in sorted(tried)}
         return {**_row(runs), "step_size": chosen, "tried": losses, "budget": given}
 
     def _tuned(self, budget: float) -> tuple[float, dict[float, Unit]]:
         """The step size with the smallest loss on the prefix, and all that were tried."""
-        effort, tried = self.cage.effort, dict[float, Unit]()
+        effort, tried = self.tuning.effort, dict[float, Unit]()
         wanted: float | None = None
         for size in effort.step_sizes:
             tried[size] = self._unit(size, budget, self.prefix)
@@ -177,10 +179,10 @@ class _Visit:
         low, high = _FITTED
         spent: dict[float, float] = {}  # by the budget that was given: real bits over the budget
         given = budget
-        while given not in spent and len(spent) <= self.cage.effort.fits:
+        while given not in spent and len(spent) <= self.tuning.effort.fits:
             if spent:
                 unit = self._unit(size, given, self.prefix)
-            spent[given] = real = unit["share_windows"] / self.cage.budget
+            spent[given] = real = unit["share_windows"] / self.tuning.budget
             if real <= 0 or low <= real <= high:
                 break
             below = max((one for one, share in spent.items() if share < low), default=None)
@@ -211,15 +213,15 @@ class _Visit:
         return self.units[key]
 
     def _simulate(self, method: Method, size: float, stream: Stream, seed: int | None) -> Unit:
-        cage = self.cage
+        tuning = self.tuning
         what = f"{method.name}, {'step size ' + format(size, 'g') if seed is None else f'seed {seed}'}"
-        cage.listener.started(f"{cage.config.partition}: {what}", stream.steps)
+        tuning.listener.started(f"{tuning.config.partition}: {what}", stream.steps)
 
         def progress(done: int, _: int) -> None:
-            cage.listener.advanced(done)
+            tuning.listener.advanced(done)
             self.check(self.done)
 
-        first = cage.config.seed if seed is None else seed
+        first = tuning.config.seed if seed is None else seed
         try:
             result = simulate(method, stream, self.model, first, progress=progress)
         except InterruptedRunError:
@@ -227,17 +229,17 @@ class _Visit:
         self.ran = True
         if seed is not None:
             value = value_text(float(result.curve[-1]), result.metric)
-            cage.listener.finished(f"{result.metric} {value}, {result.seconds:.1f} s")
-        return _kept(result, cage.model.dim)
+            tuning.listener.finished(f"{result.metric} {value}, {result.seconds:.1f} s")
+        return _kept(result, tuning.model.dim)
 
     def _model(self) -> Model:
         """The stream's model, or random features of about its size."""
         wanted = entry(parse(self.text)[0]).model
         if not wanted:
-            return self.cage.model
-        data = self.cage.first.dataset
+            return self.tuning.model
+        data = self.tuning.first.dataset
         outputs = data.classes or 1
-        pairs = min(100, max(10, self.cage.model.dim // (2 * _KERNELS * outputs)))
+        pairs = min(100, max(10, self.tuning.model.dim // (2 * _KERNELS * outputs)))
         return build(
             f"{wanted}(kernels={_KERNELS}, pairs={pairs})", data.sample_shape, data.task, classes=data.classes
         )
