@@ -93,7 +93,7 @@ def draw(number: int, longest: float = 1e5) -> tuple[Case, tuple[str, ...], flee
     rng = np.random.default_rng(number)
     dim, clients, steps = int(_log(rng, 1, 1e5)), int(_log(rng, 1, 1e4)), int(_log(rng, 30, longest))
     share, groups = _log(rng, 1e-5, 1), min(clients, 5)
-    cuts = np.sort(rng.choice(clients - 1, groups - 1, replace=False) + 1) if groups > 1 else []
+    cuts = np.sort(rng.choice(max(1, clients - 1), groups - 1, replace=False) + 1)
     members = tuple(int(one) for one in np.diff([0, *cuts, clients]))
     horizon = (steps, steps, None, max(1, steps // 2))[rng.integers(4)]
     extra = float(rng.choice([0.0, 0.0, 64.0, 850.0]))

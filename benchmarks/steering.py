@@ -1,4 +1,4 @@
-"""OFedGrid's budget in 32 settings: what it spends, what it learns beside the paper's OFedIQ at the same real bits.
+"""OFedGrid's budget in 36 settings: what it spends, what it learns beside the paper's OFedIQ at the same real bits.
 
 3 to 34,826 parameters, 1 to 1,000 clients, 20 to 6,000 steps, budgets from 0.01 % to everything, late fleets,
 streams that turn, gradients in other units; three seeds (one for the largest). A setting is lost if OFedGrid is worse
@@ -125,6 +125,10 @@ CASES = (
     Case("energy", 1000, 200, 0.001, authors=True),
     Case("mnist", 300, 100, 0.001, "softmax", authors=True),
     Case("mnist", 300, 60, 0.001, "cnn", authors=True, seeds=1),
+    Case("digits", 50, 60, 0.005),
+    Case("linear 12 gradual", 30, 200, 0.05),
+    Case("digits", 400, 40, 3e-4, authors=True),
+    Case("linear 40 none two classes", 300, 25, 0.002, "softmax", 0.5),
 )
 
 

@@ -275,13 +275,15 @@ class Budget:
 
     # What a message costs ---------------------------------------------------------------------------------------
 
-    def _loudness(self, bits: Array, dim: int, density: Array) -> Array:
-        """How loud all clients are if each spends `bits` on average."""
+    def _loudness(self, bits: Array, dim: int, density: Array, beside: float = 0.0) -> Array:
+        """How loud all clients are if each spends `bits` on average, `beside` of them in every message."""
         xp, extra, spread = namespace(bits), np.float32(self.extra_bits), np.float32(self.spread)
         if self.message is not None:
             return xp.minimum(bits / (np.float32(self.message.usual_bits(dim)) + extra), np.float32(1))
-        one = message_bits(spread, dim, density) + extra
-        finer = reach_for(bits - extra, dim, density) / spread
+        longest, more = np.float32(longest_message(dim)), np.float32(beside)
+        one = xp.minimum(message_bits(spread, dim, density) + more, longest) + extra
+        each = xp.where(bits - extra < longest, bits - extra - more, longest)
+        finer = reach_for(each, dim, density) / spread
         return xp.where(bits < one, bits / one, xp.maximum(finer, np.float32(1)))
 
     def _loudest(self, bits: Array, dim: int, density: Array) -> Array:
@@ -289,16 +291,7 @@ class Budget:
 
         With a density of one half at least: it was seen at another loudness, where equal numbers cost less.
         """
-        if self.message is not None:
-            return self._loudness(bits, dim, density)
-        xp, extra, spread = namespace(bits), np.float32(self.extra_bits), np.float32(self.spread)
-        density = xp.maximum(density, np.float32(0.5))
-        longest, own = np.float32(longest_message(dim)), np.float32(OWN_BITS)
-        one = xp.minimum(message_bits(spread, dim, density) + own, longest) + extra
-        each = xp.where(bits - extra < longest, bits - extra - own, longest)
-        return xp.where(
-            bits < one, bits / one, xp.maximum(reach_for(each, dim, density) / spread, np.float32(1))
-        )
+        return self._loudness(bits, dim, namespace(bits).maximum(density, np.float32(0.5)), OWN_BITS)
 
     def _density(self, signal: Signal, came: Arrived) -> Array:
         """How evenly the updates' energy lies, from a round in which all were equally loud."""
