@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from ofediq import methods, models, streams
+from ofediq.codec import SymbolCoding
 from ofediq.codec.kit import packed_payload_bytes
 from ofediq.errors import InputError
 from ofediq.methods import Method
-from ofediq.simulation import InterruptedRunError, reference, simulate
+from ofediq.simulation import InterruptedRunError, native_status, reference, simulate
 from ofediq.streams import Stream
 
 SOFTMAX = models.softmax(64, 10)
@@ -91,13 +92,29 @@ def test_resumed_run_equals_uninterrupted_one(
         np.testing.assert_array_equal(getattr(resumed, name), getattr(whole, name))
 
 
-def test_kernels_leave_it_to_the_engine() -> None:
-    stream = streams.synthetic(task="regression", clients=6, steps=9, features=5, noise=0.1, seed=2)
-    model = models.mlp_regressor(5, hidden=(8, 6))
+MADE = streams.synthetic(task="regression", clients=6, steps=9, features=5, noise=0.1, seed=2)
+MLP = models.mlp_regressor(5, hidden=(8, 6))
+
+
+def test_matrix_products_and_differences() -> None:
     method = methods.with_broadcast(methods.fedogd(0.05), methods.delta(levels=7, blocks=3, coding="packed"))
-    fast, slow = simulate(method, stream, model), reference(method, stream, model)
+    fast, slow = simulate(method, MADE, MLP), reference(method, MADE, MLP)
     np.testing.assert_allclose(fast.params, slow.params, rtol=2e-4, atol=2e-6)
     np.testing.assert_array_equal(fast.bits_downlink, slow.bits_downlink)
+
+
+@pytest.mark.parametrize("coding", ["packed", "entropy"])
+@pytest.mark.parametrize("refresh", [None, 3])
+def test_kernels_equal_the_reference(coding: SymbolCoding, refresh: int | None) -> None:
+    # Two windows of steps, the last one cut short: nothing goes down after it.
+    base = methods.ofediq(0.3, 3, 7, period=2, step_size=0.05)
+    method = methods.with_broadcast(base, methods.delta(7, 3, refresh=refresh, coding=coding))
+    fast, slow = simulate(method, MADE, MLP, seed=3), reference(method, MADE, MLP, seed=3)
+    assert fast.engine == "compiled kernels" or native_status().startswith("no compiled kernels")
+    np.testing.assert_array_equal(fast.senders, slow.senders)
+    np.testing.assert_allclose(fast.params, slow.params, rtol=2e-4, atol=2e-6)
+    np.testing.assert_allclose(fast.loss, slow.loss, rtol=2e-5)
+    np.testing.assert_allclose(fast.bits_downlink, slow.bits_downlink, rtol=0 if coding == "packed" else 0.05)
 
 
 def test_too_coarse_a_quantiser_is_refused(digits: Stream) -> None:

@@ -9,7 +9,7 @@
 
 #include "layer.h"
 
-enum { ABREAST = 4 }; /* samples in a tile */
+enum { ABREAST = 4, STAYING = 4096 }; /* samples in a tile; weights that stay in the cache for all of them */
 
 INLINE size_t dense_rows(const struct layer *l) { return (size_t)l->cells * l->inputs; }
 
@@ -41,6 +41,14 @@ static void dense_import(const struct layer *l, const float *flat, float *inner)
     if (l->bias) memcpy(inner + weights, flat, l->asked * sizeof(float));
 }
 
+/* The same where rows become shorter: whole vectors, whose ends the next row overwrites. */
+INLINE void close_rows(float *to, size_t to_width, const float *from, size_t from_width, size_t rows) {
+    size_t whole = rounded_up(to_width, LANES), end = rows * to_width, row = 0;
+    for (; row * to_width + whole <= end; row++, to += to_width, from += from_width)
+        for (size_t at = 0; at < whole; at += LANES) store(to + at, load(from + at));
+    copy_rows(to, to_width, from, from_width, rows - row);
+}
+
 static void dense_export(const struct layer *l, const float *inner, float *flat) {
     size_t outputs = l->narrow ? 1 : l->outputs;
     for (int cell = 0; cell < l->cells; cell++, flat += (size_t)l->given * l->asked) {
@@ -48,40 +56,49 @@ static void dense_export(const struct layer *l, const float *inner, float *flat)
         if (l->narrow)
             transpose(flat, l->asked, from, l->length, l->asked, l->given);
         else
-            copy_rows(flat, l->asked, from, outputs, l->given);
+            close_rows(flat, l->asked, from, outputs, l->given);
     }
     if (l->bias) memcpy(flat, inner + dense_weights(l), l->asked * sizeof(float));
 }
 
-/* to[n][v] = bias + sum of inputs[n][k] * weights[k], for some samples and vectors of columns. */
+/* to[n][v] = sums so far + sum of inputs[n][k] * weights[k], for some samples and vectors of columns; the first part of a
+ * sum begins with the bias. */
 INLINE void dense_tile(const int samples, const int vectors, float *const *to, const float *const *inputs,
                        size_t count, const float *weights, size_t width, const float *bias) {
     vec sums[ABREAST][8];
     UNROLL for (int n = 0; n < samples; n++)
-        UNROLL for (int v = 0; v < vectors; v++) sums[n][v] = load(bias + v * LANES);
+        UNROLL for (int v = 0; v < vectors; v++) sums[n][v] = load((bias ? bias : to[n]) + v * LANES);
     for (size_t k = 0; k < count; k++, weights += width) {
+        vec row[8];
+        UNROLL for (int v = 0; v < vectors; v++) row[v] = in_register(load(weights + v * LANES));
         UNROLL for (int n = 0; n < samples; n++) {
             vec input = spread(inputs[n][k]);
-            UNROLL for (int v = 0; v < vectors; v++)
-                sums[n][v] = multiply_add(input, load(weights + v * LANES), sums[n][v]);
+            UNROLL for (int v = 0; v < vectors; v++) sums[n][v] = multiply_add(input, row[v], sums[n][v]);
         }
     }
     UNROLL for (int n = 0; n < samples; n++)
         UNROLL for (int v = 0; v < vectors; v++) store(to[n] + v * LANES, sums[n][v]);
 }
 
-/* All columns of a layer. Wide layers read the weights once for several samples. */
-INLINE void dense_columns(const int samples, float *const *to, const float *const *inputs, size_t count,
-                          const float *weights, size_t width, const float *bias) {
-    const int wide = samples > 1 ? (LANES == 8 ? 2 : 4) : 8; /* as many sums as there are registers for */
-    float *at[ABREAST];
+/* All columns of a layer, for some of its inputs. Wide layers read the weights once for several samples. */
+INLINE void dense_columns(const int samples, const struct layer *l, const float *inner, struct pass *pass, int first,
+                          size_t row, size_t count) {
+    const int wide = samples > 1 ? (LANES == 8 ? 3 : 4) : 8; /* as many sums as there are registers for */
+    const float *weights = inner + row * l->outputs, *bias = row ? NULL : inner + dense_weights(l), *inputs[ABREAST];
+    size_t width = l->outputs;
+    float *to[ABREAST];
+    UNROLL for (int n = 0; n < samples; n++) inputs[n] = pass->inputs[first + n] + row;
     for (size_t column = 0; column < width;) {
-        UNROLL for (int n = 0; n < samples; n++) at[n] = to[n] + column;
+        UNROLL for (int n = 0; n < samples; n++) to[n] = pass->results[first + n] + column;
+        const float *from = bias ? bias + column : NULL;
         if (column + wide * LANES <= width) {
-            dense_tile(samples, wide, at, inputs, count, weights + column, width, bias + column);
+            dense_tile(samples, wide, to, inputs, count, weights + column, width, from);
             column += wide * LANES;
+        } else if (column + 2 * LANES <= width) {
+            dense_tile(samples, 2, to, inputs, count, weights + column, width, from);
+            column += 2 * LANES;
         } else {
-            dense_tile(samples, 1, at, inputs, count, weights + column, width, bias + column);
+            dense_tile(samples, 1, to, inputs, count, weights + column, width, from);
             column += LANES;
         }
     }
@@ -103,17 +120,15 @@ INLINE void narrow_forward(const struct layer *l, const float *inner, const floa
 }
 
 static void dense_forward(const struct layer *l, const float *inner, struct pass *pass) {
-    const float *bias = inner + dense_weights(l);
-    int n = 0;
-    if (l->narrow) {
-        for (; n < pass->count; n++) narrow_forward(l, inner, pass->inputs[n], pass->results[n]);
-    } else {
-        for (; n + ABREAST <= pass->count; n += ABREAST)
-            dense_columns(ABREAST, pass->results + n, pass->inputs + n, dense_rows(l), inner, l->outputs, bias);
-        for (; n < pass->count; n++)
-            dense_columns(1, pass->results + n, pass->inputs + n, dense_rows(l), inner, l->outputs, bias);
+    size_t rows = dense_rows(l), most = STAYING / l->outputs + 1;
+    for (int n = 0; n < pass->count && l->narrow; n++) narrow_forward(l, inner, pass->inputs[n], pass->results[n]);
+    for (size_t row = 0; row < rows && !l->narrow; row += most) {
+        size_t count = row + most < rows ? most : rows - row;
+        int n = 0;
+        for (; n + ABREAST <= pass->count; n += ABREAST) dense_columns(ABREAST, l, inner, pass, n, row, count);
+        for (; n < pass->count; n++) dense_columns(1, l, inner, pass, n, row, count);
     }
-    for (n = 0; n < pass->count; n++) activate(l, pass->results[n], slopes_of(l, pass, n), l->outputs);
+    for (int n = 0; n < pass->count; n++) activate(l, pass->results[n], slopes_of(l, pass, n), l->outputs);
 }
 
 /* to[v] += sum over the samples of inputs[n][k] * deltas[n][v]: one row of a weight gradient. */
@@ -183,8 +198,25 @@ INLINE void narrow_backward(const struct layer *l, const float *inner, const flo
     }
 }
 
-/* gradient += those of all samples; their derivatives go back where someone asks for them. */
-static void dense_backward(const struct layer *l, const float *inner, struct pass *pass, float *gradient) {
+/* The gradient of one sample in the flat order, over whatever was there: whole vectors, whose ends the next row
+ * overwrites. */
+static void write_gradient(const struct layer *l, const float *inputs, const float *deltas, float *flat) {
+    size_t asked = l->asked, width = l->outputs, rows = (size_t)l->cells * l->given, close = width / asked + 1;
+    size_t row = 0, padding = l->inputs - l->given;
+    for (int cell = 0; cell < l->cells; cell++, inputs += padding)
+        for (int k = 0; k < l->given; k++, row++, inputs++, flat += asked) {
+            vec input = spread(*inputs);
+            if (row + close <= rows)
+                for (size_t at = 0; at < width; at += LANES) store(flat + at, input * load(deltas + at));
+            else
+                for (size_t at = 0; at < asked; at++) flat[at] = *inputs * deltas[at];
+        }
+    if (l->bias) memcpy(flat, deltas, asked * sizeof(float));
+}
+
+/* gradient += those of all samples; their derivatives go back where someone asks for them. Where `flat` is given, that of
+ * the only sample goes there. */
+static void dense_backward(const struct layer *l, const float *inner, struct pass *pass, float *gradient, float *flat) {
     int n = 0;
     for (; n < pass->count; n++)
         activate_back(l, pass->deltas[n], pass->results[n], pass->caches[n] + l->slopes, l->outputs);
@@ -193,7 +225,10 @@ static void dense_backward(const struct layer *l, const float *inner, struct pas
             narrow_backward(l, inner, pass->inputs[n], pass->deltas[n], pass->back[n], gradient);
         return;
     }
-    weight_gradient(l, gradient, pass);
+    if (flat)
+        write_gradient(l, pass->inputs[0], pass->deltas[0], flat);
+    else
+        weight_gradient(l, gradient, pass);
     if (!l->further) return;
     for (n = 0; n + 2 <= pass->count; n += 2) input_gradient(2, l, inner, pass->back + n, pass->deltas + n);
     if (n < pass->count) input_gradient(1, l, inner, pass->back + n, pass->deltas + n);

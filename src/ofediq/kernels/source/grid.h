@@ -82,16 +82,15 @@ static float add_on_grid(const struct coding *coding, float common, float step, 
     if (norm > MAX_NORM) norm = MAX_NORM;
     if (most > norm) norm = most > MAX_NORM ? MAX_NORM : most;
     if (norm < TINY) return 0; /* codec/schemes/grid.py: zeros */
-    vec scale = spread((float)GRID_LEVELS / norm);
-    vec unit = spread(norm * (float)(1.0 / GRID_LEVELS)), levels = spread((float)GRID_LEVELS);
-    uvec index;
-    for (uint32_t lane = 0; lane < LANES; lane++) index[lane] = lane;
+    struct tile tile = {.levels = spread((float)GRID_LEVELS), .key = {key[0], key[1]}};
+    for (int64_t i = 0; i < TILE && i < dim; i += LANES) {
+        store(tile.scales + i, spread((float)GRID_LEVELS / norm));
+        store(tile.units + i, spread(norm * (float)(1.0 / GRID_LEVELS)));
+    }
     struct tallies tallies = {{{0}}, {{0}}};
-    for (int64_t i = 0; i < dim; i += LANES, index += LANES) {
-        if (all_zero(load(update + i))) continue;
-        struct rounded r = round_vector(update + i, index, key, levels, scale);
-        store(total + i, load(total + i) + decoded(r, unit));
-        tally(&tallies, __builtin_convertvector(r.size, ivec));
+    for (; tile.start < dim; tile.start += TILE) {
+        tile.stop = tile.start + TILE < dim ? tile.start + TILE : dim;
+        add_tile(&tile, update, total, &tallies);
     }
     int32_t counts[CLASSES];
     add_tallies(&tallies, dim, counts, CLASSES);

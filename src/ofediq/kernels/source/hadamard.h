@@ -12,7 +12,7 @@ struct hadamard {
     float factor;
 };
 
-/* Stages inside vectors: lane i meets lane i ^ half. The sign bits of `minus` are those of i & half. */
+/* Stages inside vectors: lane i meets lane i ^ half. */
 #if SHUFFLES && LANES == 16
 #define MEET(v, i) __builtin_shufflevector(v, v, i 0, i 1, i 2, i 3, i 4, i 5, i 6, i 7, i 8, i 9, i 10, i 11, i 12, i 13, i 14, i 15)
 #elif SHUFFLES && LANES == 8
@@ -22,9 +22,8 @@ struct hadamard {
 #endif
 
 INLINE vec stage_inside(vec value, const int half) {
-    vec other;
-    ivec minus;
-    for (int lane = 0; lane < LANES; lane++) minus[lane] = lane & half ? INT32_MIN : 0;
+    vec other, sign;
+    for (int lane = 0; lane < LANES; lane++) sign[lane] = lane & half ? -1 : 1;
 #ifdef MEET
     if (half == 8) other = MEET(value, 8 % LANES ^);
     else if (half == 4) other = MEET(value, 4 % LANES ^);
@@ -33,8 +32,14 @@ INLINE vec stage_inside(vec value, const int half) {
 #else
     for (int lane = 0; lane < LANES; lane++) other[lane] = value[lane ^ half];
 #endif
-    return other + (vec)((ivec)value ^ minus);
+    return multiply_add(value, sign, other); /* the product is exact */
 }
+
+#if AVX512 || NEON
+enum { LONGEST = 16 }; /* vectors that stay in registers */
+#else
+enum { LONGEST = 8 };
+#endif
 
 /* `depth` stages of 2^depth vectors, `stride` apart; the last ones go on inside the vectors. */
 INLINE void stages(float *at, int64_t stride, const int depth, const int last, float factor) {
@@ -57,7 +62,8 @@ INLINE void stages(float *at, int64_t stride, const int depth, const int last, f
     }
 }
 
-/* In place; `size` is a power of two. Up to four stages at a time: a pass over the row costs more than they do. */
+/* In place; `size` is a power of two. As many stages at a time as there are registers for: a pass over the row costs more
+ * than they do. */
 static void transform(float *at, int64_t size, float factor) {
     int64_t half = size / 2;
     if (size <= LANES) {
@@ -72,11 +78,11 @@ static void transform(float *at, int64_t size, float factor) {
         return;
     }
     while (half >= LANES) {
-        int64_t stride = half >= 8 * LANES ? half / 8 : LANES;
+        int64_t stride = half >= (LONGEST / 2) * LANES ? 2 * half / LONGEST : LANES;
         for (int64_t start = 0; start < size; start += 2 * half)
             for (float *from = at + start; from < at + start + stride; from += LANES) {
-                if (half == 8 * LANES) stages(from, stride, 4, 1, factor);
-                else if (half > 8 * LANES) stages(from, stride, 4, 0, factor);
+                if (half == 8 * LANES && LONGEST == 16) stages(from, stride, 4, 1, factor);
+                else if (stride > LANES) stages(from, stride, LONGEST == 16 ? 4 : 3, 0, factor);
                 else if (half == 4 * LANES) stages(from, stride, 3, 1, factor);
                 else if (half == 2 * LANES) stages(from, stride, 2, 1, factor);
                 else stages(from, stride, 1, 1, factor);

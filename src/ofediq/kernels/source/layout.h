@@ -46,6 +46,18 @@ struct memory {
     const uint8_t *counts; /* [windows][clients] */
 };
 
+enum { SILENCE, DIFFERENCE, WHOLE_MODEL };
+
+/* What goes down after a window, where clients have a copy of the model that is not the model: methods/broadcast.py. */
+struct broadcast {
+    int32_t on;
+    int32_t levels;
+    int64_t blocks;
+    struct coding coding; /* its bits are [windows] */
+    float *copy;          /* [dim], of the first window; afterwards that behind the last */
+    const uint8_t *kinds; /* [windows], one of these */
+};
+
 struct window {
     struct model model;
     int32_t steps, clients, threads;
@@ -71,6 +83,7 @@ struct window {
     struct sending sending;
     struct steering steering; /* then `sends` are all who may send, and `rates` are 1 */
     struct memory memory;     /* then `rates` are 1 */
+    struct broadcast broadcast;
 };
 
 static int make(const struct model *model, struct network *network) {
@@ -85,7 +98,8 @@ struct shared {
     struct network network;
     int slots;
     size_t slot_room;
-    float *inner, *packed, *sums, *threads; /* common model twice; [slots] sums; scratch of each thread */
+    float *flat, *inner, *packed; /* the model that clients have, in three orders */
+    float *sums, *threads;        /* [slots] sums; scratch of each thread */
     size_t thread_room;
     uint8_t used[MAX_SLOTS];
 };
@@ -94,6 +108,7 @@ struct worker { /* scratch of one thread */
     float *own, *packed, *gradient, *sum, *update, *scales, *units, *beside;
     struct item items[MAX_BATCH];
     int moved; /* whether the sender at hand has taken a step of its own */
+    int flat;  /* whether its gradient lies in `update`, not in `sum` */
 };
 
 /* Depends on the work alone: the order of adding must not depend on the machine. */

@@ -13,6 +13,7 @@
 
 #define MAX_LAYERS 32
 #define NARROW 32 /* a dense layer behind images has its weights the other way round up to so many outputs */
+#define FEW_OUTPUTS 2 /* and one behind other numbers */
 
 /* What the caller says of a layer; sizes without padding. */
 struct stage {
@@ -54,16 +55,18 @@ static void import_flat(const struct network *n, const float *flat, float *inner
     }
 }
 
+static void export_layer(const struct layer *l, const float *inner, float *flat) {
+    if (l->kind == CONV) conv_export(l, inner + l->inner, flat + l->flat);
+    if (l->kind == DENSE) dense_export(l, inner + l->inner, flat + l->flat);
+    if (l->kind == NORM) norm_export(l, inner + l->inner, flat + l->flat);
+}
+
 static void export_flat(const struct network *n, const float *inner, float *flat) {
     if (n->places) {
         for (size_t at = 0; at < n->dim; at++) flat[at] = inner[n->places[at]];
         return;
     }
-    for (const struct layer *l = n->layers; l < n->layers + n->count; l++) {
-        if (l->kind == CONV) conv_export(l, inner + l->inner, flat + l->flat);
-        if (l->kind == DENSE) dense_export(l, inner + l->inner, flat + l->flat);
-        if (l->kind == NORM) norm_export(l, inner + l->inner, flat + l->flat);
-    }
+    for (const struct layer *l = n->layers; l < n->layers + n->count; l++) export_layer(l, inner, flat);
 }
 
 static void pack(const struct network *n, const float *inner, float *packed) {
@@ -182,9 +185,10 @@ static void forward(const struct network *n, const float *inner, const float *pa
     for (int i = 0; i < count; i++) memcpy(items[i].outputs, pass.inputs[i], n->outputs * sizeof(float));
 }
 
-/* gradient += those of all items, in the inner order. */
-static void backward(const struct network *n, const float *inner, const struct item *items, int count,
-                     float *gradient) {
+/* gradient += those of all items, in the inner order. Where `flat` is given, that of the only item goes there instead,
+ * over whatever was there, and `gradient` is scratch. */
+static void go_back(const struct network *n, const float *inner, const struct item *items, int count, float *gradient,
+                    float *flat) {
     struct pass pass = {.count = count};
     const struct layer *last = n->layers + n->count - 1;
     for (int i = 0; i < count; i++) {
@@ -194,19 +198,40 @@ static void backward(const struct network *n, const float *inner, const struct i
         memcpy(pass.deltas[i], items[i].deltas, n->outputs * sizeof(float));
     }
     for (const struct layer *l = last; l >= n->layers; l--) {
+        int straight = flat && l->kind == DENSE && !l->narrow;
         if (is_pooling(l) && !l->further) break;
         for (int i = 0; i < count; i++) {
             pass.results[i] = pass.caches[i] + l->result;
             pass.inputs[i] = l > n->layers ? pass.caches[i] + l[-1].result : items[i].sample;
             pass.back[i] = pass.caches[i] + n->turns[(last - l + 1) % 2];
         }
-        if (l->kind == DENSE) dense_backward(l, inner + l->inner, &pass, gradient + l->inner);
+        if (flat && !straight) memset(gradient + l->inner, 0, l->floats * sizeof(float));
+        if (l->kind == DENSE)
+            dense_backward(l, inner + l->inner, &pass, gradient + l->inner, straight ? flat + l->flat : NULL);
         for (int i = 0; i < count && l->kind != DENSE; i++)
             one_backward(l, inner + l->inner, pass.inputs[i], pass.results[i], pass.caches[i], pass.deltas[i],
                          pass.back[i], gradient + l->inner);
+        if (flat && !straight) export_layer(l, gradient, flat);
         if (!l->further) break;
         memcpy(pass.deltas, pass.back, sizeof pass.deltas);
     }
+}
+
+static void backward(const struct network *n, const float *inner, const struct item *items, int count,
+                     float *gradient) {
+    go_back(n, inner, items, count, gradient, NULL);
+}
+
+/* The gradient of one item in the flat order; `scratch` is a gradient in the inner one. */
+static void flat_gradient(const struct network *n, const float *inner, const struct item *item, float *scratch,
+                          float *flat) {
+    if (!n->places) {
+        go_back(n, inner, item, 1, scratch, flat);
+        return;
+    }
+    memset(scratch, 0, n->inner * sizeof(float));
+    backward(n, inner, item, 1, scratch);
+    export_flat(n, scratch, flat);
 }
 
 /* Sizes of a layer that follows `before` (NULL for none); returns whether the kernels can run it. */
@@ -221,7 +246,7 @@ static int make_layer(const struct stage *s, const struct layer *before, int ima
     l->units = s->kind == DENSE || (s->kind == NORM && behind && before->units);
     if (s->kind == DENSE) {
         l->cells = s->height * s->width;
-        l->narrow = images && before && s->outputs <= NARROW;
+        l->narrow = before && s->outputs <= (images ? NARROW : FEW_OUTPUTS);
         l->outputs = (int)rounded_up(s->outputs, LANES);
         l->length = rounded_up(dense_rows(l), LANES);
         l->floats = dense_weights(l) + l->outputs;

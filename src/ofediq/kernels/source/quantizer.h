@@ -12,6 +12,7 @@
 struct quantizer {
     int64_t dim, blocks;
     int32_t levels;
+    int32_t dense; /* no use in looking for zeros */
 };
 
 INLINE uint32_t mix(uint32_t word) {
@@ -22,16 +23,18 @@ INLINE uint32_t mix(uint32_t word) {
     return word ^ (word >> 16);
 }
 
-INLINE uvec mix_vector(uvec word) {
-    word ^= word >> 16;
-    word *= 0x7FEB352Du;
-    word ^= word >> 15;
-    word *= 0x846CA68Bu;
-    return word ^ (word >> 16);
+/* The same for some vectors: a hash is one long chain of steps, so several go abreast. */
+INLINE void mix_vectors(const int many, uvec *words) {
+    UNROLL for (int n = 0; n < many; n++) words[n] ^= words[n] >> 16;
+    UNROLL for (int n = 0; n < many; n++) words[n] *= 0x7FEB352Du;
+    UNROLL for (int n = 0; n < many; n++) words[n] ^= words[n] >> 15;
+    UNROLL for (int n = 0; n < many; n++) words[n] *= 0x846CA68Bu;
+    UNROLL for (int n = 0; n < many; n++) words[n] ^= words[n] >> 16;
 }
 
-/* randomness.py: purposes of draws. */
+/* randomness.py: purposes of draws; and the number under which the server draws. */
 enum { PARTICIPATE = 1, ROUND = 2, ROTATE = 4 };
+#define SERVER 0xFFFFFFFFu
 
 /* randomness.stream_key. */
 static void stream_key(uint32_t seed, uint32_t step, uint32_t client, uint32_t purpose, uint32_t key[2]) {
@@ -42,10 +45,26 @@ static void stream_key(uint32_t seed, uint32_t step, uint32_t client, uint32_t p
     key[1] = mix(mix(client ^ 0xC2B2AE35u) + right);
 }
 
-INLINE uvec words_of(uvec index, const uint32_t key[2]) { return mix_vector(mix_vector(index ^ key[0]) + key[1]); }
+enum { HASHED = 4 }; /* vectors that are hashed abreast */
 
-INLINE vec draws_of(uvec index, const uint32_t key[2]) {
-    return (__builtin_convertvector((ivec)(words_of(index, key) >> 9), vec) + 0.5f) * 0x1p-23f;
+/* randomness.words and randomness.uniform of the numbers in `words`, in their place. */
+INLINE void words_of(const int many, uvec *words, const uint32_t key[2]) {
+    UNROLL for (int n = 0; n < many; n++) words[n] ^= key[0];
+    mix_vectors(many, words);
+    UNROLL for (int n = 0; n < many; n++) words[n] += key[1];
+    mix_vectors(many, words);
+}
+
+INLINE void draws_of(const int many, uvec *words, const uint32_t key[2], vec *draws) {
+    words_of(many, words, key);
+    UNROLL for (int n = 0; n < many; n++)
+        draws[n] = (__builtin_convertvector((ivec)(words[n] >> 9), vec) + 0.5f) * 0x1p-23f;
+}
+
+INLINE uvec numbers_from(int64_t start) {
+    uvec lanes;
+    for (uint32_t lane = 0; lane < LANES; lane++) lanes[lane] = lane;
+    return lanes + (uint32_t)start;
 }
 
 INLINE float from_bits(uint32_t bits) {
@@ -65,13 +84,8 @@ enum { MANY = 64, TILE = 1024, PIECE = 1 << 13 };
 /* Sizes as bit patterns: their order is that of the sizes, and a NaN is the largest. */
 INLINE ivec sizes_of(const float *from) { return (ivec)load(from) & 0x7FFFFFFF; }
 
-INLINE ivec larger(ivec a, ivec b) {
-    ivec more = a > b;
-    return (a & more) | (b & ~more);
-}
-
-INLINE ivec square_of(ivec sizes, vec scale) {
-    ivec whole = __builtin_convertvector((vec)sizes * scale + 0.5f, ivec);
+INLINE uvec square_of(ivec sizes, vec scale) {
+    uvec whole = (uvec)__builtin_convertvector((vec)sizes * scale + 0.5f, ivec);
     return whole * whole;
 }
 
@@ -93,20 +107,19 @@ INLINE struct measured measure_block(const float *block, int64_t size) {
     struct measured made = {from_bits((uint32_t)largest_lane(top)), 0};
     vec scale = spread(from_bits((268 - block_exponent(made.most)) << 23));
     for (int64_t start = 0; start < size; start += PIECE) {
-        int64_t stop = start + PIECE < whole ? start + PIECE : whole;
-        ivec high = {0}, low = {0};
-        for (int64_t at = start; at < stop; at += LANES) {
-            ivec square = square_of(sizes_of(block + at), scale);
-            high += square >> 16;
-            low += square & 0xFFFF;
+        int64_t stop = start + PIECE < whole ? start + PIECE : whole, at = start;
+        uvec high = {0}, low = {0}, two;
+        for (; at + LANES < stop; at += 2 * LANES) { /* two squares fit a lane */
+            two = square_of(sizes_of(block + at), scale) + square_of(sizes_of(block + at + LANES), scale);
+            high += two >> 16;
+            low += two & 0xFFFF;
         }
-        if (stop == whole && start + PIECE >= size) {
-            ivec square = square_of(sizes_of(block + whole) & rest, scale);
-            high += square >> 16;
-            low += square & 0xFFFF;
-        }
-        int32_t under = add_lanes(low);
-        made.square += (float)(add_lanes(high) + (under >> 16)) * 0x1p16f + (float)(under & 0xFFFF);
+        two = at < stop ? square_of(sizes_of(block + at), scale) : (uvec){0};
+        if (stop == whole && start + PIECE >= size) two += square_of(sizes_of(block + whole) & rest, scale);
+        high += two >> 16;
+        low += two & 0xFFFF;
+        int32_t under = add_lanes((ivec)low);
+        made.square += (float)(add_lanes((ivec)high) + (under >> 16)) * 0x1p16f + (float)(under & 0xFFFF);
     }
     return made;
 }
@@ -154,13 +167,21 @@ struct rounded {
     ivec sign; /* the sign bit alone */
 };
 
-INLINE struct rounded round_vector(const float *update, uvec index, const uint32_t key[2], vec levels, vec scale) {
-    vec draw = draws_of(index, key);
-    ivec value = (ivec)load(update), sign = value & INT32_MIN;
-    vec scaled = (vec)(value ^ sign) * scale;
-    vec level = __builtin_convertvector(__builtin_convertvector(scaled, ivec), vec);
-    ivec up = (ivec)(draw < scaled - level) & (ivec)(level < levels);
-    return (struct rounded){level + keep(up, spread(1)), sign};
+/* update[start + at[n] ..], with scales[at[n] ..]. */
+INLINE void round_vectors(const int many, const float *update, int64_t start, const int32_t *at, const uint32_t key[2],
+                          vec levels, const float *scales, struct rounded *made) {
+    uvec words[HASHED];
+    vec draws[HASHED];
+    UNROLL for (int n = 0; n < many; n++) words[n] = numbers_from(start + at[n]);
+    draws_of(many, words, key, draws);
+    UNROLL for (int n = 0; n < many; n++) {
+        ivec value = (ivec)load(update + start + at[n]);
+        made[n].sign = value & INT32_MIN;
+        vec scaled = (vec)(value ^ made[n].sign) * load(scales + at[n]);
+        vec level = __builtin_convertvector(__builtin_convertvector(scaled, ivec), vec);
+        ivec up = (ivec)(draws[n] < scaled - level) & (ivec)(level < levels);
+        made[n].size = level + keep(up, spread(1));
+    }
 }
 
 /* What the server decodes. */
@@ -188,25 +209,56 @@ static void spread_blocks(const struct quantizer *q, struct spreading *at, int64
     }
 }
 
+/* A stretch of an update, with what each of its coordinates is multiplied by before and after rounding. */
+struct tile {
+    int64_t start, stop;
+    vec levels;
+    uint32_t key[2];
+    int32_t dense;
+    float scales[TILE + LANES], units[TILE + LANES];
+};
+
+/* Which vectors of a tile are not zero: many are, behind ReLU or from black pixels. With a list of them there is no branch
+ * that a processor could guess wrong. */
+INLINE int find_live(const struct tile *tile, const float *update, int32_t *live) {
+    int count = 0;
+    for (int64_t i = tile->start; i < tile->stop; i += LANES) {
+        live[count] = (int32_t)(i - tile->start);
+        count += tile->dense || !all_zero(load(update + i));
+    }
+    return count;
+}
+
+INLINE void add_vectors(const int many, const struct tile *tile, const float *update, const int32_t *at, float *total,
+                        struct tallies *tallies) {
+    struct rounded made[HASHED];
+    round_vectors(many, update, tile->start, at, tile->key, tile->levels, tile->scales, made);
+    UNROLL for (int n = 0; n < many; n++) {
+        float *to = total + tile->start + at[n];
+        store(to, load(to) + decoded(made[n], load(tile->units + at[n])));
+        if (tallies) tally(tallies, __builtin_convertvector(made[n].size, ivec));
+    }
+}
+
+/* total += what the server decodes from a tile of `update`; both have a vector of room. Counts symbols if someone asks. */
+INLINE void add_tile(const struct tile *tile, const float *update, float *total, struct tallies *tallies) {
+    int32_t live[TILE / LANES + 1];
+    int count = find_live(tile, update, live), n = 0;
+    for (; n + HASHED <= count; n += HASHED) add_vectors(HASHED, tile, update, live + n, total, tallies);
+    for (; n < count; n++) add_vectors(1, tile, update, live + n, total, tallies);
+}
+
 /* total += what the server decodes from `update`, which is zero past its end; counts symbols and norms if someone asks
  * for that. `scales` and `units` are scratch of one number per block; all have a vector of room at their end. */
 INLINE void add_blocks(const struct quantizer *q, const float *update, const uint32_t key[2], float *scales,
                        float *units, float *total, struct counted *found) {
-    float tile_scales[TILE + LANES], tile_units[TILE + LANES];
+    struct tile tile = {.levels = spread((float)q->levels), .key = {key[0], key[1]}, .dense = q->dense};
     struct spreading at = {0, q->dim / q->blocks + (q->dim % q->blocks > 0)};
-    vec levels = spread((float)q->levels);
-    uvec index;
-    for (uint32_t lane = 0; lane < LANES; lane++) index[lane] = lane;
     measure_blocks(q, update, scales, units, 0, found);
-    for (int64_t start = 0; start < q->dim; start += TILE) {
-        int64_t stop = start + TILE < q->dim ? start + TILE : q->dim;
-        spread_blocks(q, &at, start, stop, scales, units, tile_scales, tile_units);
-        for (int64_t i = start; i < stop; i += LANES, index += LANES) {
-            if (all_zero(load(update + i))) continue; /* many are, behind ReLU or from black pixels */
-            struct rounded r = round_vector(update + i, index, key, levels, load(tile_scales + (i - start)));
-            store(total + i, load(total + i) + decoded(r, load(tile_units + (i - start))));
-            if (found) tally(&found->tallies, __builtin_convertvector(r.size, ivec));
-        }
+    for (; tile.start < q->dim; tile.start += TILE) {
+        tile.stop = tile.start + TILE < q->dim ? tile.start + TILE : q->dim;
+        spread_blocks(q, &at, tile.start, tile.stop, scales, units, tile.scales, tile.units);
+        add_tile(&tile, update, total, found ? &found->tallies : NULL);
     }
 }
 
@@ -229,16 +281,16 @@ static void write_symbols(const struct quantizer *q, const float *update, const 
     float tile_scales[TILE + LANES], tile_norms[TILE + LANES];
     struct spreading at = {0, q->dim / q->blocks + (q->dim % q->blocks > 0)};
     vec levels = spread((float)q->levels);
-    uvec index;
-    for (uint32_t lane = 0; lane < LANES; lane++) index[lane] = lane;
+    const uint32_t own[2] = {key[0], key[1]}; /* not behind a pointer, which stores might change */
     measure_blocks(q, update, scales, norms, 1, NULL);
     for (int64_t start = 0; start < q->dim; start += TILE) {
         int64_t stop = start + TILE < q->dim ? start + TILE : q->dim;
         spread_blocks(q, &at, start, stop, scales, norms, tile_scales, tile_norms);
-        for (int64_t i = start; i < stop; i += LANES, index += LANES) {
-            struct rounded r = round_vector(update + i, index, key, levels, load(tile_scales + (i - start)));
+        for (int32_t i = 0; i < stop - start; i += LANES) {
+            struct rounded r;
+            round_vectors(1, update, start, &i, own, levels, tile_scales, &r);
             ivec size = __builtin_convertvector(r.size, ivec), sign = r.sign >> 31;
-            store_codes(symbols + i, (size ^ sign) - sign);
+            store_codes(symbols + start + i, (size ^ sign) - sign);
         }
     }
 }

@@ -73,12 +73,14 @@ static void add_rotated(const struct quantizer *q, const float *update, const ui
         if (norm > MAX_ROTATED_NORM) norm = MAX_ROTATED_NORM;
         if (found) count_norm(found, norm, size);
         if (norm > 0) {
-            uvec index;
-            for (uint32_t lane = 0; lane < LANES; lane++) index[lane] = (uint32_t)start + lane;
-            for (int64_t i = 0; i < size; i += LANES, index += LANES) {
+            for (int64_t i = 0; i < size; i += LANES) {
+                uvec words[2] = {numbers_from(start + i), numbers_from(start + i)};
+                vec draw;
+                words_of(1, words, turn);
+                draws_of(1, words + 1, round, &draw);
                 store(d.row + i, load(update + start + i) * (1 / norm));
-                store_codes((int32_t *)d.words + i, (ivec)words_of(index, turn));
-                store(d.draws + i, draws_of(index, round));
+                store_codes((int32_t *)d.words + i, (ivec)words[0]);
+                store(d.draws + i, draw);
             }
             rotate(&d, size, 0);
             dither(&d, size, (float)q->levels, (float)(1.0 / q->levels), found);

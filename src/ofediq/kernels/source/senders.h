@@ -118,7 +118,8 @@ static float add_message(const struct shared *s, struct worker *t, int client, f
     const struct window *w = s->window;
     const struct sending *sending = &w->sending;
     const struct coding *coding = &sending->coding;
-    struct quantizer quantizer = {(int64_t)s->network.dim, sending->blocks, sending->levels};
+    int32_t dense = w->model.penalty != 0;
+    struct quantizer quantizer = {(int64_t)s->network.dim, sending->blocks, sending->levels, dense};
     uint32_t key[2], turn[2];
     stream_key(w->seed, w->step, w->first + (uint32_t)client, ROUND, key);
     if (sending->form == ON_GRID)
@@ -151,7 +152,7 @@ static float send_with_errors(const struct shared *s, struct worker *t, int clie
     return bits;
 }
 
-/* total += what the server receives of the update in `t->sum`, which clients that do not move have divided by their
+/* total += what the server receives of the update in `t->sum` or `t->update`, which clients that do not move have divided by their
  * rate before, where it cost nothing. */
 static void send_update(const struct shared *s, struct worker *t, int client, float *total) {
     const struct window *w = s->window;
@@ -163,7 +164,7 @@ static void send_update(const struct shared *s, struct worker *t, int client, fl
         return;
     }
     float norm = 0, bits;
-    export_flat(n, t->sum, t->update);
+    if (!t->flat) export_flat(n, t->sum, t->update);
     memset(t->update + n->dim, 0, LANES * sizeof(float));
     if (w->steering.on && !is_sent(s, t, client, &norm)) return;
     if (!w->steering.on && moves(w)) scale(t->update, 1 / w->rates[client], n->dim);
@@ -181,6 +182,13 @@ static void learn(const struct shared *s, struct worker *t, struct item *item, c
                   float *total) {
     const struct window *w = s->window;
     const struct network *n = &s->network;
+    t->flat = one->first && one->last && !moves(w);
+    if (t->flat) { /* the only one: nothing to add up */
+        flat_gradient(n, s->inner, item, t->sum, t->update);
+        if (w->model.penalty != 0) add_scaled(t->update, w->model.penalty / w->rates[one->client], s->flat, n->dim);
+        send_update(s, t, one->client, total);
+        return;
+    }
     if (one->first) {
         memset(t->sum, 0, n->inner * sizeof(float));
         t->moved = 0;

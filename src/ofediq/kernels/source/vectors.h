@@ -47,6 +47,16 @@ INLINE void store_codes(int32_t *to, ivec value) { *(loose_ivec *)to = value; }
 INLINE vec spread(float value) { return value - (vec){0}; }
 INLINE vec keep(ivec mask, vec value) { return (vec)(mask & (ivec)value); }
 
+/* Compilers like to load again what is used again, which is more than a core can load. */
+INLINE vec in_register(vec value) {
+#if AVX512 || AVX
+    __asm__("" : "+x"(value));
+#elif NEON
+    __asm__("" : "+w"(value));
+#endif
+    return value;
+}
+
 INLINE vec multiply_add(vec a, vec b, vec c) {
 #if AVX512
     return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
@@ -71,6 +81,19 @@ INLINE vec maximum(vec a, vec b) {
 #endif
 }
 
+INLINE ivec larger(ivec a, ivec b) {
+#if AVX512
+    return (ivec)_mm512_max_epi32((__m512i)a, (__m512i)b);
+#elif AVX && defined(__AVX2__)
+    return (ivec)_mm256_max_epi32((__m256i)a, (__m256i)b);
+#elif NEON
+    return (ivec)vmaxq_s32((int32x4_t)a, (int32x4_t)b);
+#else
+    ivec more = a > b;
+    return (a & more) | (b & ~more);
+#endif
+}
+
 INLINE float sum_lanes(vec value) {
 #if AVX512
     return _mm512_reduce_add_ps((__m512)value);
@@ -88,6 +111,12 @@ INLINE float sum_lanes(vec value) {
 INLINE int32_t add_lanes(ivec value) {
 #if AVX512
     return _mm512_reduce_add_epi32((__m512i)value);
+#elif AVX && defined(__AVX2__)
+    __m128i sum = _mm_add_epi32(_mm256_castsi256_si128((__m256i)value), _mm256_extracti128_si256((__m256i)value, 1));
+    sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
+    return _mm_cvtsi128_si32(_mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1)));
+#elif NEON
+    return vaddvq_s32((int32x4_t)value);
 #else
     int32_t total = 0;
     for (int lane = 0; lane < LANES; lane++) total += value[lane];
@@ -95,9 +124,16 @@ INLINE int32_t add_lanes(ivec value) {
 #endif
 }
 
+/* Of lanes that are not negative. */
 INLINE int32_t largest_lane(ivec value) {
 #if AVX512
     return _mm512_reduce_max_epi32((__m512i)value);
+#elif AVX && defined(__AVX2__)
+    __m128i most = _mm_max_epi32(_mm256_castsi256_si128((__m256i)value), _mm256_extracti128_si256((__m256i)value, 1));
+    most = _mm_max_epi32(most, _mm_shuffle_epi32(most, 0x4E));
+    return _mm_cvtsi128_si32(_mm_max_epi32(most, _mm_shuffle_epi32(most, 0xB1)));
+#elif NEON
+    return vmaxvq_s32((int32x4_t)value);
 #else
     int32_t most = 0;
     for (int lane = 0; lane < LANES; lane++) most = value[lane] > most ? value[lane] : most;

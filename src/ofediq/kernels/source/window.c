@@ -7,11 +7,13 @@
 #include "senders.h"
 #include "threads.h"
 
+#define ASKED_FOR 4096 /* bytes of a sample that are asked for ahead: processors find the rest themselves */
+
 API int64_t scratch_floats(const struct model *model, int32_t clients, int32_t threads) {
     struct network network;
     struct worker worker;
     if (!make(model, &network)) return -1;
-    return (int64_t)(room(network.inner) + room(network.packed) + slot_count(&network, clients) * slot_floats(&network) +
+    return (int64_t)(room(network.dim) + room(network.inner) + room(network.packed) + slot_count(&network, clients) * slot_floats(&network) +
                      threads * lay_out(&network, NULL, &worker));
 }
 
@@ -73,6 +75,13 @@ static float observe(const struct shared *s, struct worker *t, const struct obse
     return weight;
 }
 
+/* Asks for a sample that is wanted soon: they lie anywhere. */
+INLINE void ask_for(const struct window *w, int32_t row) {
+    const char *from = (const char *)(w->samples + (size_t)(row < 0 ? 0 : row) * w->features);
+    size_t bytes = w->features * sizeof(float);
+    for (size_t at = 0; at < bytes && at < ASKED_FOR; at += 64) __builtin_prefetch(from + at);
+}
+
 static void run_slot(void *job, int worker, int slot) {
     struct shared *s = job;
     const struct window *w = s->window;
@@ -90,6 +99,7 @@ static void run_slot(void *job, int worker, int slot) {
     if (s->used[slot]) memset(total, 0, s->slot_room * sizeof(float));
     for (int client = begin; client < end; client++) {
         const int32_t *rows = w->order + client;
+        if (client + s->network.batch < end) ask_for(w, rows[s->network.batch]);
         int first = 1, last = w->steps - 1;
         while (last >= 0 && rows[(size_t)last * w->clients] < 0) last--;
         for (int step = 0; step <= last; step++) {
@@ -141,7 +151,7 @@ static void run_one(struct shared *s) {
     const struct window *w = s->window;
     const struct network *n = &s->network;
     int parts = (int)((s->slot_room + SPAN - 1) / SPAN);
-    import_flat(n, w->params, s->inner);
+    import_flat(n, s->flat, s->inner);
     pack(n, s->inner, s->packed);
     *w->squares = sum_of_squares(s->inner, (int64_t)n->inner);
     run_tasks(run_slot, s, s->slots, worth(w->threads, (double)w->steps * w->clients * n->inner, s->slots));
@@ -154,6 +164,31 @@ static void run_one(struct shared *s) {
     for (size_t at = 0; at < n->dim; at++) w->params[at] -= w->descent * w->total[at];
 }
 
+/* The clients' next copy of the model: the model itself, or moved by a quantised difference. */
+static void tell_clients(const struct shared *s) {
+    const struct window *w = s->window;
+    const struct broadcast *b = &w->broadcast;
+    size_t dim = s->network.dim;
+    if (!b->on || *b->kinds == WHOLE_MODEL) memcpy(s->flat, w->params, dim * sizeof(float));
+    if (!b->on || *b->kinds != DIFFERENCE) return;
+    struct quantizer quantizer = {(int64_t)dim, b->blocks, b->levels};
+    struct worker t;
+    uint32_t key[2];
+    lay_out(&s->network, s->threads, &t);
+    stream_key(w->seed, w->step, SERVER, ROUND, key);
+    for (size_t i = 0; i < dim; i++) t.update[i] = w->params[i] - s->flat[i];
+    memset(t.update + dim, 0, LANES * sizeof(float));
+    if (b->coding.classes)
+        *b->coding.bits = add_coded(&b->coding, &quantizer, t.update, key, t.scales, t.units, s->flat);
+    else
+        add_quantized(&quantizer, t.update, key, t.scales, t.units, s->flat);
+}
+
+static int can_be_told(const struct broadcast *b, int64_t dim) {
+    int sized = b->levels > 0 && b->blocks > 0 && b->blocks <= dim;
+    return !b->on || (sized && b->coding.classes >= 0 && b->coding.classes <= CLASSES);
+}
+
 /* Returns 0, or 1 if the arguments cannot be run. */
 API int32_t run_windows(const struct window *all) {
     struct window w = *all;
@@ -162,18 +197,24 @@ API int32_t run_windows(const struct window *all) {
     if (!make(&w.model, &s.network)) return 1;
     if (w.threads < 1 || w.threads > MAX_THREADS || w.steps < 1 || w.clients < 1) return 1;
     if (!is_possible(&w.sending, (int64_t)s.network.dim) || (w.steering.on && w.windows > 1)) return 1;
-    if (!is_remembered(&w)) return 1;
+    if (!is_remembered(&w) || !can_be_told(&w.broadcast, (int64_t)s.network.dim)) return 1;
     const struct network *n = &s.network;
     s.slots = slot_count(n, w.clients);
     s.slot_room = slot_floats(n);
-    s.inner = w.scratch;
+    s.flat = w.scratch;
+    s.inner = s.flat + room(n->dim);
     s.packed = s.inner + room(n->inner);
     s.sums = s.packed + room(n->packed);
     s.threads = s.sums + s.slots * s.slot_room;
     s.thread_room = lay_out(n, NULL, &worker);
+    memset(s.flat, 0, room(n->dim) * sizeof(float));
+    memcpy(s.flat, w.broadcast.on ? w.broadcast.copy : w.params, n->dim * sizeof(float));
     for (int window = 0; window < w.windows; window++) {
         w.step = w.ends[window];
         run_one(&s);
+        tell_clients(&s);
+        w.broadcast.kinds += w.broadcast.on;
+        if (w.broadcast.coding.classes) w.broadcast.coding.bits++;
         w.order += (size_t)w.steps * w.clients;
         w.sends += w.clients;
         if (w.memory.counts) w.memory.counts += w.clients;
@@ -182,6 +223,7 @@ API int32_t run_windows(const struct window *all) {
         w.squares++;
         if (w.sending.coding.classes) w.sending.coding.bits += w.clients;
     }
+    if (w.broadcast.on) memcpy(w.broadcast.copy, s.flat, n->dim * sizeof(float));
     return 0;
 }
 

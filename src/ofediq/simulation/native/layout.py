@@ -97,6 +97,19 @@ class MemoryLayout(ctypes.Structure):
     ]
 
 
+class BroadcastLayout(ctypes.Structure):
+    """`struct broadcast`."""
+
+    _fields_ = [
+        ("on", c_int32),
+        ("levels", c_int32),
+        ("blocks", c_int64),
+        ("coding", CodingLayout),
+        ("copy", c_void_p),
+        ("kinds", c_void_p),
+    ]
+
+
 class WindowLayout(ctypes.Structure):
     """`struct window`."""
 
@@ -128,6 +141,7 @@ class WindowLayout(ctypes.Structure):
         ("sending", SendingLayout),
         ("steering", SteeringLayout),
         ("memory", MemoryLayout),
+        ("broadcast", BroadcastLayout),
     ]
 
 
@@ -172,6 +186,30 @@ class Remembered(NamedTuple):
     rows: npt.NDArray[np.float32]
     counts: npt.NDArray[np.bool_] | None = None
     common: npt.NDArray[np.float32] | None = None
+
+
+SILENCE, DIFFERENCE, WHOLE_MODEL = range(3)
+"""What goes down after a window."""
+
+
+class Broadcasts(NamedTuple):
+    """What goes down after each window, where clients have a copy of the model that differs from it.
+
+    Attributes:
+        levels: s of the quantised differences.
+        blocks: b.
+        fixed: bytes of a payload that is not modelled, if differences are entropy-coded; then their bits are counted.
+        copy: float32 [dim], what clients have, which the windows change.
+        kinds: uint8 [W], `SILENCE`, `DIFFERENCE` or `WHOLE_MODEL`.
+        bits: float32 [W], filled in: those of the differences that are entropy-coded.
+    """
+
+    levels: int
+    blocks: int
+    fixed: int
+    copy: npt.NDArray[np.float32]
+    kinds: npt.NDArray[np.uint8]
+    bits: npt.NDArray[np.float32]
 
 
 class SteeredRound(NamedTuple):
@@ -272,10 +310,27 @@ def sending_layout(rules: SenderRules, bits: npt.NDArray[np.float32]) -> Sending
     if rules.form == "largest":
         sending.coding = CodingLayout(1, rules.fixed, rules.own, None, None, address_of(bits))
     elif rules.fixed:
-        widths, book = _alphabet(rules.levels)
-        arrays = (address_of(array) for array in (widths, book, bits))
-        sending.coding = CodingLayout(len(widths), rules.fixed, rules.own, *arrays)
+        sending.coding = _coding(rules, bits)
     return sending
+
+
+def broadcast_layout(broadcasts: Broadcasts | None, windows: int, dim: int) -> BroadcastLayout:
+    """What goes down for C; nothing where clients have the model itself."""
+    if broadcasts is None:
+        return BroadcastLayout()
+    sizes = (broadcasts.copy.shape, broadcasts.kinds.shape, broadcasts.bits.shape)
+    if sizes != ((dim,), (windows,), (windows,)):
+        raise InputError(f"`broadcasts` must be of {windows} windows and {dim} parameters, got {sizes}")
+    coding = _coding(broadcasts, broadcasts.bits) if broadcasts.fixed else CodingLayout()
+    arrays = (address_of(array) for array in (broadcasts.copy, broadcasts.kinds))
+    return BroadcastLayout(True, broadcasts.levels, broadcasts.blocks, coding, *arrays)
+
+
+def _coding(rules: SenderRules | Broadcasts, bits: npt.NDArray[np.float32]) -> CodingLayout:
+    """Entropy-coded payloads of quantised vectors."""
+    widths, book = _alphabet(rules.levels)
+    arrays = (address_of(array) for array in (widths, book, bits))
+    return CodingLayout(len(widths), rules.fixed, getattr(rules, "own", 0), *arrays)
 
 
 def memory_layout(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ofediq.codec.kit import MAX_LEVELS, Blockwise, packed_symbol_bytes
 from ofediq.kernels import library
 from ofediq.methods import Method
-from ofediq.methods.broadcast import Whole
+from ofediq.methods.broadcast import Broadcast, Delta, Whole
 from ofediq.methods.client import Down, Hold, Ogd
 from ofediq.methods.compress import Compressor, Grid, Identity, KeepLargest, Quantize, Rotate
 from ofediq.methods.mirror import Euclidean
@@ -26,7 +26,16 @@ from ofediq.randomness import Address, Purpose, uniform
 from ofediq.simulation.blocks import Block, Carry, Records
 from ofediq.simulation.mesh import one_device_each
 from ofediq.simulation.native.compiled import Compiled
-from ofediq.simulation.native.layout import Remembered, SenderRules, SteeredRound, load
+from ofediq.simulation.native.layout import (
+    DIFFERENCE,
+    SILENCE,
+    WHOLE_MODEL,
+    Broadcasts,
+    Remembered,
+    SenderRules,
+    SteeredRound,
+    load,
+)
 from ofediq.simulation.native.window import Kernels, supports
 from ofediq.simulation.window import Feed, Setting, Slot, Sums
 
@@ -212,6 +221,7 @@ class NativeSums:
         descent = np.float32(descends(setting) / setting.clients)
         params = np.asarray(state.params)
         remembered, learn = self._remembered(carry.memory, sends, present, state.down)
+        broadcasts = _broadcasts(method, np.asarray(state.down.model), ends, transmit)
         sums = self._for(setting, feed).walk(
             params,
             order,
@@ -223,10 +233,12 @@ class NativeSums:
             first=int(ids[0]),
             descent=float(descent),
             remembered=remembered,
+            broadcasts=broadcasts,
         )
         senders = sends.sum(1)
         moved = jnp.asarray(sums.params)
-        down = np.where(transmit, method.broadcast.send(params, params, seed, 1, 1)[1], 0)
+        copy = moved if broadcasts is None else jnp.asarray(broadcasts.copy)
+        down = np.where(transmit, np.float32(32 * len(params)) if broadcasts is None else broadcasts.bits, 0)
         records: Any = (
             sums.loss,
             sums.error,
@@ -234,7 +246,7 @@ class NativeSums:
             self._bits(setting, sums.bits, senders),
             down,
         )
-        after = state._replace(params=moved, down=state.down._replace(model=moved))
+        after = state._replace(params=moved, down=state.down._replace(model=copy))
         if remembered is not None:
             carry = carry._replace(memory=dict.fromkeys(carry.memory, remembered.rows))
         return carry._replace(round=after), Records(*records)
@@ -280,15 +292,45 @@ def _senders(
 
 
 def descends(setting: Setting) -> float:
-    """The step size of a server that descends and broadcasts everything, and nothing else; 0 for any other.
+    """The step size of a server that descends and broadcasts everything or quantised differences; 0 for any other.
 
     Then a block of windows is one call of the kernels.
     """
     method = setting.method
-    plain = type(method.server) is Descend and type(method.broadcast) is Whole and setting.mesh is None
-    if not plain or type(method.participation).draw is not Participation.draw:
+    plain = type(method.server) is Descend and setting.mesh is None
+    if not plain or not _is_told(method.broadcast, setting.model.dim):
+        return 0.0
+    if type(method.participation).draw is not Participation.draw:
         return 0.0
     return getattr(method.server, "descent", None) or 0.0
+
+
+def _is_told(broadcast: Broadcast, dim: int) -> bool:
+    """Whether the kernels know what clients hear."""
+    if type(broadcast) is Delta:
+        return broadcast.keeps == 1 and isinstance(_form(broadcast.quantizer, dim), dict)
+    return type(broadcast) is Whole
+
+
+def _broadcasts(
+    method: Method,
+    copy: npt.NDArray[np.float32],
+    ends: npt.NDArray[np.int32],
+    transmit: npt.NDArray[np.bool_],
+) -> Broadcasts | None:
+    """What goes down after windows with these `ends`; None where it is the model itself."""
+    broadcast = method.broadcast
+    if not isinstance(broadcast, Delta):
+        return None
+    kinds = np.where(transmit, DIFFERENCE, SILENCE)
+    if broadcast.refresh is not None:
+        kinds[transmit & (np.asarray(method.number_to(ends)) % broadcast.refresh == 0)] = WHOLE_MODEL
+    dim, quantizer = len(copy), broadcast.quantizer
+    coded = quantizer.fixed_bits(dim)
+    bits = np.where(kinds == WHOLE_MODEL, 32 * dim, coded).astype(np.float32)
+    fixed = coded // 8 if quantizer.coding == "entropy" else 0
+    copied, sizes = np.array(copy, np.float32), quantizer.shape(dim)
+    return Broadcasts(*sizes, fixed, copied, kinds.astype(np.uint8), bits)
 
 
 def _bits(method: Method, model: Model) -> float:

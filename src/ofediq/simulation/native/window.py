@@ -20,12 +20,14 @@ from ofediq.simulation.native.layout import (
     MOST_LAYERS,
     MOST_THREADS,
     ROOM,
+    Broadcasts,
     ModelLayout,
     Remembered,
     SenderRules,
     SteeredRound,
     WindowLayout,
     address_of,
+    broadcast_layout,
     load,
     memory_layout,
     network_numbers,
@@ -135,6 +137,7 @@ class Kernels:
         first: int = 0,
         descent: float = 0.0,
         remembered: Remembered | None = None,
+        broadcasts: Broadcasts | None = None,
     ) -> WindowSums:
         """Losses, errors and the sums of what the senders send, over windows that follow each other.
 
@@ -150,6 +153,7 @@ class Kernels:
             first: number of the first client, where others are elsewhere.
             descent: after each window to which somebody sent, the model moves by minus this times the sum.
             remembered: for rules with a memory; `sends` are then all who learn, and `rates` are 1.
+            broadcasts: where clients have a copy of the model that is not the model.
         """
         windows, steps, clients = order.shape
         params, order = np.array(params, np.float32), np.ascontiguousarray(order, np.int32)
@@ -178,6 +182,7 @@ class Kernels:
             sending_layout(rules, bits),
             steering_layout(steered, clients),
             memory_layout(rules, remembered, (windows, clients, self.model.dim)),
+            broadcast_layout(broadcasts, windows, self.model.dim),
         )
         if len(ends) != windows or self._library.run_windows(ctypes.byref(window)):
             raise InputError(f"`rules` cannot be run by the compiled kernels: {rules}")
