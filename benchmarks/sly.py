@@ -11,7 +11,6 @@ import copy
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,8 @@ import numpy as np
 from benchmarks import attacks, table
 from benchmarks.attacks import ACTS, LABELS, Act, Federation, Floats, Round, _digits, _line, _unit, late
 from ofediq import methods
-from ofediq.experiment import Config, Experiment
 from ofediq.methods import Method, Terms, make
 from ofediq.models import mlp_classifier
-from ofediq.streams import Stream
 
 SEEDS, SECRET = 1, 2**63 + 5
 
@@ -164,10 +161,9 @@ def knows(now: Round) -> Floats:
     offered += [now.all(mean - now.others.std(0) * np.sign(mean)), -1.2 * now.own, mirrored(now)]
     best, least = now.own, np.inf
     numbers = [*map(int, now.who)]
-    honest = {-1 - place: row for place, row in enumerate(now.others)}
-    others = [number for number in range(len(honest) + len(numbers)) if number not in numbers]
+    others = [number for number in range(len(now.others) + len(numbers)) if number not in numbers]
     for sent in offered:
-        rows = dict(zip(numbers, sent, strict=True)) | dict(zip(others, honest.values(), strict=False))
+        rows = dict(zip([*numbers, *others], [*sent, *now.others], strict=False))
         factors = copy.deepcopy(guard).weigh(
             {number: {"update": row.astype(np.float32)} for number, row in rows.items()}
         )
@@ -222,21 +218,6 @@ LABELS.update(SLY_LABELS)
 
 def _deep(clients: int, **how: Any) -> Federation:
     return replace(_digits(clients, **how), model=mlp_classifier(64, 10, (32,)))
-
-
-@cache
-def _auto(dataset: str, clients: int) -> tuple[Experiment, Stream]:
-    """A federation with preset auto on data that have an order in time."""
-    config = Config(
-        dataset=dataset, preset="auto", methods=("ofedgrid",), clients=clients, budget=0.1, steps=400
-    )
-    experiment = Experiment.set_up(config)
-    return experiment, experiment.deal(0)
-
-
-def _own(dataset: str, clients: int) -> tuple[Federation, Method]:
-    experiment, stream = _auto(dataset, clients)
-    return Federation(lambda _: stream, experiment.model, stream.clients), experiment.methods["ofedgrid"]
 
 
 def cases() -> dict[str, tuple[Federation, Method]]:

@@ -8,6 +8,7 @@ from ofediq import methods
 from ofediq.codec import Raw, pack_frame
 from ofediq.federation.protocol.allowance import MESSAGES, PER_SECOND, Allowance
 from ofediq.federation.protocol.intake import ATTEMPTS
+from ofediq.federation.protocol.members import DOUBT, PATIENCE
 from ofediq.federation.protocol.messages import UpdateMessage, write_json
 from ofediq.federation.protocol.reports import Report
 from ofediq.methods.purse import CARRIED, SHARE, Purse
@@ -126,3 +127,39 @@ def test_who_spoke_and_left_has_taken_part_in_the_round() -> None:
     before = server.step
     send(server, [1.0] * CLIENTS)  # c0's second one is a duplicate
     assert server.step == before + 1
+
+
+def test_who_came_back_is_asked_before_it_is_gone_again() -> None:
+    server = started(clip=None)
+
+    def said(online: bool, now: float) -> frozenset[str]:
+        server.receive(f"{FEDERATION}/here/c0", write_json(online=online), now)
+        server.tick(now)
+        return frozenset(server.members.present)
+
+    assert "c0" not in said(False, 1.0)  # at once: it is the first time
+    assert "c0" in said(True, 1.1)
+    assert "c0" in said(False, 1.2)
+    assert "c0" in said(True, 1.3)  # it answers in time
+    assert "c0" in said(False, 1.4 + DOUBT)
+    server.tick(1.5 + 2 * DOUBT)
+    assert "c0" not in server.members.present
+
+
+def test_when_all_were_silent_rounds_wait_for_anybody_and_who_is_late_gets_a_chance() -> None:
+    """Else rounds close as they open, and every update that is on its way comes too late, for ever."""
+    server, now = started(clip=None), 0.0
+    for _ in range(PATIENCE):
+        now += 11.0
+        server.tick(now)
+    step = server.step
+    assert step == PATIENCE
+    server.tick(now + 1)
+    assert server.step == step
+    server.tick(now + 11)
+    assert server.step == step + 1
+    assert not server.members.awaited("c0")
+    body = pack_frame(Raw().encode(np.ones(650, np.float32), Address(0, step + 1, 0)), step + 1)
+    late = UpdateMessage(Report(), step + 1, body).encode()
+    server.receive(f"{FEDERATION}/u/c0", late, now + 11)
+    assert server.members.awaited("c0")

@@ -99,7 +99,8 @@ def _apart(wishes: Floats) -> Floats:
     alike *= np.minimum(1.0, lengths[::every] / np.maximum(lengths, 1e-30)[:, None])
     own = np.arange(len(wishes)) % every == 0  # who is compared with itself, too
     sharing = 1 + every * np.maximum(alike.sum(1) - own, 0.0)
-    return np.minimum(1.0, ALIKE * _middle(sharing) / sharing)
+    found: Floats = np.minimum(1.0, ALIKE * _middle(sharing) / sharing)
+    return found
 
 
 def _halved(

@@ -195,20 +195,15 @@ class Coordinator:
             return []
         if kind != "u":
             self._intake.read_all()
-        actions: list[Action] = []
-        if kind == "here":
-            actions = self._on_presence(name, payload, now)
-        elif kind == "u":
-            if name in self.members.moving:
-                self.monitor.reject(name, "late")
-            else:
-                self._intake.take(name, payload, now)
+        actions = self._on_presence(name, payload, now) if kind == "here" else []
+        if kind == "u":
+            self._intake.take(name, payload, now)
             if self.finished and self._intake.reports:  # last ones: no round will take them along
                 for report in self._intake.believed():
                     self.monitor.predicted(report)
         elif kind == "s":
             self._intake.take_secure(name, payload)
-        else:
+        elif kind != "here":
             return []
         return actions + self._go_on(now)
 
@@ -218,6 +213,8 @@ class Coordinator:
         return self._go_on(now)
 
     def _go_on(self, now: float) -> list[Action]:
+        for name in self.members.unanswered(now):
+            self._gone(name)
         actions: list[Action] = list(self._intake.advance_secure(now))
         if self._round is not None and self._complete(self._round, now):
             actions += self._close(self._round, now)
@@ -230,16 +227,15 @@ class Coordinator:
 
     def next_tick(self) -> float:
         """When `tick` is needed if nothing arrives; infinite if never."""
-        apart = math.inf if self.canary is None else self.canary.coordinator.next_tick()
-        return min(apart, self._next_tick())
+        own = self._next_tick()
+        return own if self.canary is None else min(own, self.canary.coordinator.next_tick())
 
     def _next_tick(self) -> float:
         one = self._round
         if one is not None:
             if one.secured is not None:
                 return one.secured.ends
-            done = self._complete(one, one.since)  # nobody is due, or everyone was heard
-            return one.since if done else self._schedule.ends(one)
+            return one.since if self._complete(one, one.since) else self._schedule.ends(one)
         if self.finished or self.ahead is not None:
             return math.inf
         return self._schedule.next_opening(self.step, self._connected)
@@ -255,7 +251,7 @@ class Coordinator:
             self.monitor.reject(name, "malformed")
             return []
         if not online:
-            return self._on_absence(name)
+            return self._on_absence(name, now)
         if name not in self.members and not self.rules.open:
             self.monitor.reject(name, "unknown client")
             return []
@@ -270,15 +266,18 @@ class Coordinator:
             self._publish(f"welcome/{name}", write_json(number=self.members.numbers[name])),
         ]
 
-    def _on_absence(self, name: str) -> list[Action]:
+    def _on_absence(self, name: str, now: float) -> list[Action]:
         """A client is gone, or somebody says so: if it is there all the same, it answers the question."""
         if name not in self.members.present:
             return []
-        self.members.present.remove(name)
+        if self.members.leaves(name, now):
+            self._gone(name)
+        return [self._publish(f"welcome/{name}", write_json(number=self.members.numbers[name], online=False))]
+
+    def _gone(self, name: str) -> None:
         self._intake.expect(name)
         self.monitor.client(name, self.members.numbers[name]).present = False
         self.monitor.touch()
-        return [self._publish(f"welcome/{name}", write_json(number=self.members.numbers[name], online=False))]
 
     def _whole(self, name: str, step: Any = None) -> list[Action]:
         """For who just greeted, if the retained model is too old: the model, or what it lacks; once a round."""
@@ -329,9 +328,8 @@ class Coordinator:
         return self._schedule.too_few(self._connected, now)
 
     def _may_open(self, now: float) -> bool:
-        if self.finished or self._too_few(now) or self.ahead is not None:
-            return False
-        return now >= self._schedule.opens(self.step)
+        kept = self.finished or self._too_few(now) or self.ahead is not None
+        return not kept and now >= self._schedule.opens(self.step)
 
     def _open(self, now: float) -> list[Action]:
         step = self.step + self.method.window(self.step)
@@ -357,7 +355,7 @@ class Coordinator:
             return False
         if one.unread and len(one.waiting) <= len(one.unread) and one.waiting <= one.unread.keys():
             self._intake.read_all()
-        return not one.waiting
+        return one.answered(self.members.present)
 
     def _close(self, one: OpenRound, now: float) -> list[Action]:
         totals = self.tally.totals(one, self.keeper)

@@ -59,8 +59,8 @@ class Intake:
 
     def take(self, name: str, payload: bytes, now: float) -> None:
         """An update or a report of somebody."""
-        if name not in self._members:
-            self._monitor.reject(name, "unknown client")
+        if name not in self._members or name in self._members.moving:
+            self._monitor.reject(name, "late" if name in self._members else "unknown client")
             return
         self._monitor.client(name, self._members.numbers[name]).last_seen = now
         one = self.round
@@ -74,6 +74,9 @@ class Intake:
             return
         if reason is not None:
             self._monitor.reject(name, reason)
+            if reason == "late":  # it is there, and may be in time when it is waited for
+                self._members.greet(name)
+                self.expect(name)
         elif said.body and not self._tally.trusts(name):
             self._monitor.reject(name, "quarantined")  # it is heard, but its update is not read
             self._accept(name, said)

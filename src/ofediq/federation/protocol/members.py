@@ -11,6 +11,9 @@ from ofediq.methods import Method
 PATIENCE = 3
 """After so many due rounds in a row without a word a client is not waited for, until it is heard again."""
 
+DOUBT = 2.0
+"""Seconds to answer, for a client who came back after it was said to be gone: whoever said so may say it again."""
+
 
 class Members:
     """The clients of a federation.
@@ -35,6 +38,9 @@ class Members:
         self.moving: set[str] = set()
         self._silent: dict[str, int] = {}  # due rounds in a row without a word
         self._granted: set[str] = set()  # who was given another chance since it was last heard
+        self._left: set[str] = set()  # said to be gone, and believed
+        self._returned: set[str] = set()  # and back
+        self._asked: dict[str, float] = {}  # said to be gone again, by time
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -49,7 +55,7 @@ class Members:
     def greet(self, name: str) -> None:
         """A client is there; one that was silent has one more chance until it is heard, however often it greets."""
         self.add(name)
-        self.present.add(name)
+        self._there(name)
         self.moving.discard(name)
         if not self.awaited(name) and name not in self._granted:
             self._silent[name] = PATIENCE - 1
@@ -59,7 +65,32 @@ class Members:
         """A client spoke: whoever is heard is there."""
         self._silent.pop(name, None)
         self._granted.discard(name)
+        self._there(name)
+
+    def leaves(self, name: str, now: float) -> bool:
+        """Somebody says that a client is gone: whether that counts at once, or it is asked first."""
+        if name in self._returned:
+            self._asked.setdefault(name, now)
+            return False
+        self._left.add(name)
+        self.present.discard(name)
+        return True
+
+    def unanswered(self, now: float) -> list[str]:
+        """Who was asked and has not answered: they are gone."""
+        found = [name for name, when in self._asked.items() if now - when > DOUBT]
+        for name in found:
+            del self._asked[name]
+            self._returned.discard(name)
+            self.leaves(name, now)
+        return found
+
+    def _there(self, name: str) -> None:
         self.present.add(name)
+        self._asked.pop(name, None)
+        if name in self._left:
+            self._left.remove(name)
+            self._returned.add(name)
 
     def missed(self, names: Iterable[str]) -> None:
         """These should have spoken in the round that closed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -56,6 +56,11 @@ class OpenRound:
     def together(self) -> int:
         """So many updates are read at a time: one by one in small fleets, where nobody should wait for the others."""
         return max(1, min(64, (self.clients if self.due is None else len(self.due)) // 4))
+
+    def answered(self, there: Set[str]) -> bool:
+        """Whether all who are waited for were heard; where nobody is, anybody of those who are `there` and due."""
+        expected = there if self.due is None else there & self.due
+        return not self.waiting and (bool(self.heard) or not expected)
 
 
 def read_update(method: Method, body: bytes, down: Down, address: Address) -> Update:
