@@ -1,6 +1,6 @@
 """Numbers that stand for none, such as -999: found by how far they are from all others in their column.
 
-Of a file all numbers are known (`without_strays`); a live client knows those before (`Watch`).
+Of a file all numbers are known (`without_strays`); a live client knows those before (`Lookout`).
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _wild(values: Numbers) -> NDArray[np.bool_]:
     return np.asarray((high > low) & (np.abs(values - np.median(known)) > _WILD * (high - low)))
 
 
-class Watch:
+class Lookout:
     """Strays in what one client reads, told from what it has read before.
 
     A stray is outside of the range of all others so far,
@@ -123,10 +123,10 @@ class Watch:
     Arguments:
         columns: how many numbers are read at a time.
 
-    >>> watch = Watch(1)
+    >>> lookout = Lookout(1)
     >>> for heat in range(30):
-    ...     _ = watch.clean(np.array([[20 + heat % 7 / 10]], np.float32))
-    >>> [watch.clean(np.array([[heat]], np.float32)).item() for heat in (-999.9, 21.5, -5.0, -5.5, -5.0)]
+    ...     _ = lookout.clean(np.array([[20 + heat % 7 / 10]], np.float32))
+    >>> [lookout.clean(np.array([[heat]], np.float32)).item() for heat in (-999.9, 21.5, -5.0, -5.5, -5.0)]
     [nan, 21.5, nan, -5.5, -5.0]
     """
 

@@ -19,7 +19,7 @@ from ofediq.federation.protocol.intervals import Misses
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.streams.cells import NO_NUMBER
 from ofediq.streams.features import PipelineMemory, known
-from ofediq.streams.strays import Watch
+from ofediq.streams.strays import Lookout
 
 Row = npt.NDArray[np.float32]
 
@@ -58,8 +58,8 @@ class Inputs:
         self._ahead = 1 if self.pipeline is None else self.pipeline.target.ahead
         self._rows: deque[Any] = deque()  # of samples whose target is that of a later one
         # Not remembered over a restart: ranges are known again after twenty samples.
-        self._watch = Watch(0 if self.pipeline is None else len(self.pipeline.readings.names))
-        self._targets = Watch(1)
+        self._lookout = Lookout(0 if self.pipeline is None else len(self.pipeline.readings.names))
+        self._targets = Lookout(1)
 
     def nothing(self) -> Past:
         """The past of a client that has seen no sample."""
@@ -113,7 +113,7 @@ class Inputs:
             raise InputError(
                 "`time` must be an ISO 8601 date or seconds since 1970, got none that can be read"
             )
-        values = self._watch.clean(readings)
+        values = self._lookout.clean(readings)
         row, memory = self.pipeline.observe(self.past.features, values, np.array([time], np.float64))
         self.past = self.past._replace(features=memory)
         return row
