@@ -20,7 +20,6 @@ _MOST = 0.95  # of the cells, at most
 _AWAY = 0.1  # of the others' range: how far a number must be that stands for none in another column
 _MIDDLE = (0.05, 0.95)
 _WILD = 1e5  # times the width of the middle: no measurement is so far from all others
-_ENOUGH = 20  # numbers before a live client knows their range
 
 Numbers = NDArray[np.float64]
 
@@ -115,32 +114,47 @@ class Lookout:
 
     - three or more nines or eights, or a limit of 16 or 32 bits: by a tenth of that range if it is the first negative
       number, by as much as the range is wide if there were others, and by three times that if it is positive and
-      twenty numbers have told the range;
-    - the first negative number after twenty others, by as much as they differ: it may be a mark such as -200, or the
-      first frost. If it comes again it is a mark; if another one comes it is not, and counts from then on;
-    - 100,000 times as far as the range of twenty numbers is wide.
+      more than twenty different numbers have told the range;
+    - the first negative number after more than twenty different ones, by as much as they differ: it may be a mark
+      such as -200, or the first frost. If it comes again it is a mark; if another one comes it is not, and counts
+      from then on. Columns of few different numbers, such as -1, 0 and 1, have no such marks;
+    - 100,000 times as far as the range of more than twenty different numbers is wide, unless the one before was as
+      far, and another: the sun has risen.
 
     Arguments:
         columns: how many numbers are read at a time.
 
     >>> lookout = Lookout(1)
     >>> for heat in range(30):
-    ...     _ = lookout.clean(np.array([[20 + heat % 7 / 10]], np.float32))
+    ...     _ = lookout.clean(np.array([[20 + heat / 10]], np.float32))
     >>> [lookout.clean(np.array([[heat]], np.float32)).item() for heat in (-999.9, 21.5, -5.0, -5.5, -5.0)]
     [nan, 21.5, nan, -5.5, -5.0]
+
+    A panel that was dark for an hour, and signs:
+
+    >>> panel, signs = Lookout(1), Lookout(1)
+    >>> for row in range(60):
+    ...     _ = panel.clean(np.array([[row * 1e-6]], np.float32)), signs.clean(np.array([[row % 2]], np.float32))
+    >>> [panel.clean(np.array([[watt]], np.float32)).item() for watt in (500, 510, 0, 490)]
+    [nan, 510.0, 0.0, 490.0]
+    >>> [signs.clean(np.array([[sign]], np.float32)).item() for sign in (-1, 0, -1)]
+    [-1.0, 0.0, -1.0]
     """
 
     def __init__(self, columns: int) -> None:
         self._low, self._high = np.full(columns, np.inf), np.full(columns, -np.inf)
-        self._count, self._suspect = np.zeros(columns, np.int64), np.full(columns, np.nan)
+        self._different = np.full((columns, FEW_LABELS + 1), np.nan)  # the first different numbers
+        self._suspect, self._wild = np.full(columns, np.nan), np.full(columns, np.nan)
 
     def clean(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """`values` [1, columns] with NaN for strays; they count as read."""
-        row, known = values.reshape(-1).astype(np.float64), self._count >= _ENOUGH
+        row, known = values.reshape(-1).astype(np.float64), ~np.isnan(self._different[:, -1])
         width = np.maximum(self._high - self._low, 0.0)  # 0 before the first
         gap = np.fmax(np.maximum(self._low - row, row - self._high), 0.0)  # and infinite
         negative = (row < 0) & (self._low >= 0)
-        stray = known & (width > 0) & (gap > _WILD * width)
+        wild = known & (gap > _WILD * width)
+        stray = wild & (np.isnan(self._wild) | (self._wild == row))
+        self._wild = np.where(np.isnan(row), self._wild, np.where(wild, row, np.nan))
         far = gap >= width * np.where(negative, _AWAY, np.where(row < 0, 1.0, 3.0))
         for place in np.flatnonzero((gap > 0) & far & (known | (row < 0))):
             stray[place] |= _looks_like_nothing(values.flat[place], 1)
@@ -151,5 +165,11 @@ class Lookout:
         read = ~stray & ~np.isnan(row)
         self._low = np.where(read, np.minimum(self._low, row), self._low)
         self._high = np.where(read, np.maximum(self._high, row), self._high)
-        self._count += read
+        self._count(row, read)
         return np.where(stray.reshape(values.shape), np.float32(np.nan), values)
+
+    def _count(self, row: Numbers, read: NDArray[np.bool_]) -> None:
+        """Remember numbers that are not among the first different ones, while there is room."""
+        few = np.flatnonzero(read & np.isnan(self._different[:, -1]))
+        few = few[~(self._different[few] == row[few, None]).any(1)]
+        self._different[few, np.isnan(self._different[few]).argmax(1)] = row[few]

@@ -57,7 +57,7 @@ class Inputs:
         self.past = self.nothing()
         self._ahead = 1 if self.pipeline is None else self.pipeline.target.ahead
         self._rows: deque[Any] = deque()  # of samples whose target is that of a later one
-        # Not remembered over a restart: ranges are known again after twenty samples.
+        # Not remembered over a restart: ranges are soon known again.
         self._lookout = Lookout(0 if self.pipeline is None else len(self.pipeline.readings.names))
         self._targets = Lookout(1)
 
