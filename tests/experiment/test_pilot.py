@@ -74,7 +74,7 @@ def test_with_adam_plain_steps_are_tried_beside_averaged_ones(
 ) -> None:
     rest = {"metric": "mse", "value": 1.0, "bytes_per_step": 1.0, "diverged": False}
     monkeypatch.setattr(pilots, "_row", lambda text, *_: {"method": text, **rest})
-    config = Config(data=sample, target="load", preset=preset, clients=200, regret=False)
+    config = Config(data=str(sample), target="load", preset=preset, clients=200, regret=False)
     found = pilots.pilot(config, 40.0, texts=("ofedduplex",))
     names = [row["method"] for row in found["pilot"]["rows"]]
     assert names == ["fedogd", "ofedduplex", *(["ofedduplex(averages=False)"] if tried else [])]
