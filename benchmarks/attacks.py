@@ -330,7 +330,7 @@ def error(
     if guard:
         method = replace(method, combine=Guarded())
     if attack in ACTS:
-        group = Coalition(bad, guard=lambda: swarm._scales and swarm._scales.guard)
+        group = Coalition(bad, guard=lambda: swarm._scales.guard if swarm._scales else None)
         harm = Harm(method.compress, group, ACTS[attack], lambda: np.array(swarm.params, np.float64))
         method = replace(method, compress=harm)
     swarm = Swarm(method, where.model, where.clients, seed=seed)

@@ -148,7 +148,7 @@ def copies_of_two(now: Round) -> Floats:
 
 def knows(now: Round) -> Floats:
     """Whatever harms most in this round after the guard, tried out on a copy of it."""
-    guard = now.coalition.guard() if now.coalition.guard else None
+    guard = now.coalition.guard()
     mean = now.others.mean(0)
     if guard is None:
         return now.all(-1.4 * now.usual * _unit(mean))

@@ -299,7 +299,7 @@ def heard(secret: int) -> float:
     mean, found = rng.standard_normal(size) / 32, []
     for _ in range(48):
         honest = mean + rng.standard_normal((7, size)) / 16
-        rows = dict(enumerate(np.float32([*honest, *[hidden] * 3])))
+        rows = dict(enumerate(np.array([*honest, *[hidden] * 3], np.float32)))
         factors = guard.weigh({number: {"update": row} for number, row in rows.items()})
         found.append([factors[number] for number in (7, 8, 9)])
     return float(np.mean(found[24:]))
@@ -322,7 +322,7 @@ def test_more_members_than_are_remembered_are_each_judged_by_their_own_wishes() 
     rng, guard, size = np.random.default_rng(0), Guard(), 64
     mean, signs = rng.standard_normal(size) / 8, np.where(np.arange(600) % 8, 1, -1)[:, None]
     for _ in range(8):
-        rows = np.float32(signs * mean + rng.standard_normal((600, size)) / 16)
+        rows = (signs * mean + rng.standard_normal((600, size)) / 16).astype(np.float32)
         factors = guard.weigh({number: {"update": row} for number, row in enumerate(rows)})
     found = np.array([*factors.values()])
     assert found[signs[:, 0] > 0].min() > 0.99
