@@ -94,9 +94,10 @@ def _looks_like_nothing(value: float | np.floating[Any], cells: int) -> bool:
     >>> [_looks_like_nothing(value, 2) for value in (-999.0, 99.9, 8888.0, 65535.0, 998.0, 9.0, -200.0)]
     [True, True, True, True, False, False, False]
     """
-    digits = np.format_float_positional(abs(value), trim="-").replace(".", "")
+    size: Any = abs(value)
+    digits = np.format_float_positional(size, trim="-").replace(".", "")
     same = len(digits) > 1 and set(digits) in ({"9"}, {"8"})
-    return (same and (cells > 1 or len(digits) > 2)) or float(abs(value)) in _LIMITS
+    return (same and (cells > 1 or len(digits) > 2)) or float(size) in _LIMITS
 
 
 def _wild(values: Numbers) -> NDArray[np.bool_]:
