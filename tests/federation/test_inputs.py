@@ -370,7 +370,7 @@ def test_marks_among_live_readings_and_targets_stand_for_none() -> None:
             inputs.observe(inputs.readings({"heat": heat, "wind": value}), 0.0)
             for inputs, value in ((marked, mark), (gapped, wind if mark == wind else None))
         ]
-        np.testing.assert_array_equal(*rows)
+        np.testing.assert_array_equal(rows[0], rows[1])
         if t in (0, 30, 70):
             assert marked.stray(marked.label(-999.0))
         for inputs in (marked, gapped):
