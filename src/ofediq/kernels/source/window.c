@@ -171,7 +171,7 @@ static void tell_clients(const struct shared *s) {
     size_t dim = s->network.dim;
     if (!b->on || *b->kinds == WHOLE_MODEL) memcpy(s->flat, w->params, dim * sizeof(float));
     if (!b->on || *b->kinds != DIFFERENCE) return;
-    struct quantizer quantizer = {(int64_t)dim, b->blocks, b->levels};
+    struct quantizer quantizer = {(int64_t)dim, b->blocks, b->levels, 0};
     struct worker t;
     uint32_t key[2];
     lay_out(&s->network, s->threads, &t);
