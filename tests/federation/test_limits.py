@@ -58,7 +58,7 @@ def test_what_is_beyond_the_limits_gets_a_sentence_and_the_next_message_is_taken
     assert one.learn(np.ones((8, 8), np.float32), 3)[1]
 
 
-WINDOWS = Task.of(methods.make("ofedduplex", methods.Terms(0.1, 650, 10, 100), step_size=0.1), SPEC, seed=0)
+WINDOWS = Task.of(methods.make("ofedduplex", methods.Terms(0.05, 650, 10, 100), step_size=0.1), SPEC, seed=0)
 RAW = Task.of(
     methods.fedogd(0.1),
     ModelSpec("auto", (2,), "regression", pipeline=Pipeline(Readings(("a", "b")), NumberTarget())),
@@ -96,7 +96,7 @@ def test_a_task_that_would_take_for_ever_is_refused_at_once(
     assert time.process_time() - begun < 5
 
 
-LAZY = Task.of(methods.make("laq", methods.Terms(0.1, 650, 10, 100), step_size=0.1), SPEC, seed=0)
+LAZY = Task.of(methods.make("laq", methods.Terms(0.05, 650, 10, 100), step_size=0.1), SPEC, seed=0)
 
 
 @pytest.mark.parametrize(

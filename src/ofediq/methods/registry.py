@@ -97,13 +97,6 @@ class Parameter:
     kind: str
     meaning: str
 
-    def check(self, value: Any) -> None:
-        """A word is refused where a number belongs; which numbers do is for the pieces to say."""
-        kinds = set(self.kind.replace("|", " ").split()) - {"None"}
-        if isinstance(value, str) and kinds and kinds <= {"int", "float"}:
-            rule = "must be an integer" if kinds == {"int"} else "must be a number"
-            raise InputError(f"`{self.name}` {rule}, got {value!r}")
-
 
 @dataclass(frozen=True)
 class Entry:
@@ -169,7 +162,6 @@ class Entry:
             if name not in known:
                 have = ", ".join(known) or "none"
                 raise InputError(f"`{name}` is not a parameter of {self.name}: it has {have}")
-            known[name].check(given[name])
         values = {name: value for name, value in common.items() if name in known and value is not None}
         if terms is not None and self.spend is not None:
             values |= self.spend(terms, given)
@@ -180,7 +172,23 @@ class Entry:
         for name, one in known.items():
             if one.required and name not in values:
                 raise InputError(f"`{name}` must be given for {self.name}, as {self.name}({name}=...)")
-        return self.build(**values)
+        try:
+            made = self.build(**values)
+        except InputError:  # its pieces say which numbers do
+            raise
+        except (TypeError, ValueError):
+            self._refuse_words(given)
+            raise
+        self._refuse_words(given)
+        return made
+
+    def _refuse_words(self, given: Mapping[str, Any]) -> None:
+        """A word where a number belongs, which a method that checks nothing takes on into the round."""
+        for one in self.parameters:
+            kinds = set(one.kind.replace("|", " ").split()) - {"None"}
+            if isinstance(given.get(one.name), str) and kinds and kinds <= {"int", "float"}:
+                rule = "must be an integer" if kinds == {"int"} else "must be a number"
+                raise InputError(f"`{one.name}` {rule}, got {given[one.name]!r}")
 
     def describe(self) -> dict[str, Any]:
         """The entry, JSON-ready."""

@@ -34,6 +34,8 @@ from ofediq.models.stages import Shape
 
 Function = Callable[..., Array]
 
+_UNREAD = "its program holds operations that cannot be read as layers"  # shapes that no layer here has
+
 
 def lower(outputs: Function, tree: Any, shape: Shape, task: Any, name: str) -> Network | str:
     """The stack that gives the same as `outputs(params, x)` of one sample of this `shape`, or why there is none.
@@ -45,14 +47,14 @@ def lower(outputs: Function, tree: Any, shape: Shape, task: Any, name: str) -> N
     x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     shapes = [leaf.shape for leaf in leaves]
     try:
-        traced = jax.make_jaxpr(of_leaves)(leaves, x)
+        traced = _program(of_leaves, shape, leaves, x)
         with jax.ensure_compile_time_eval():  # now, even while something around is being traced
             found = _outputs(traced, shapes, shape, task)
         model = assembled(found, shapes, task, name)
     except (UnknownLayerError, InputError) as error:
         return str(error)
-    except (TypeError, ValueError):  # how JAX says that shapes do not fit; who runs it will hear more
-        return f"it does not take samples of shape {list(shape)}"
+    except (TypeError, ValueError):
+        return _UNREAD
     noise = [0.1 * np.random.default_rng(1).normal(size=leaf.shape) for leaf in leaves]
     moved = [(leaf + other).astype(np.float32) for leaf, other in zip(leaves, noise, strict=True)]
     # Not traced inside of `ensure_compile_time_eval`: Flax would really draw parameters again, for their shapes.
@@ -72,7 +74,7 @@ def lower_loss(
     x, shapes = np.zeros(shape, np.float32), [leaf.shape for leaf in leaves]
     y = np.float32(0) if task == "regression" else np.int32(0)
     try:
-        traced = jax.make_jaxpr(of_leaves)(leaves, x, y)
+        traced = _program(of_leaves, shape, leaves, x, y)
         with jax.ensure_compile_time_eval():
             head = _head(traced, shapes, shape)
         if not _is_usual(*head, task):
@@ -83,13 +85,24 @@ def lower_loss(
     except (UnknownLayerError, InputError) as error:
         return str(error)
     except (TypeError, ValueError):
-        return f"it does not take samples of shape {list(shape)}"
+        return _UNREAD
     if outputs is None:
         return model
     other = lower(outputs, tree, shape, task, name)
     if isinstance(other, str):
         return other
     return model if model == other else "its predictions come from other layers than its loss"
+
+
+def _program(function: Function, shape: Shape, *arguments: Any) -> Any:
+    """What JAX traces of `function`; `UnknownLayerError` where it takes no sample of this `shape`."""
+    try:
+        return extra("jax", "sim").make_jaxpr(function)(*arguments)
+    except (
+        TypeError,
+        ValueError,
+    ) as error:  # how JAX says that shapes do not fit; who runs it will hear more
+        raise UnknownLayerError(f"it does not take samples of shape {list(shape)}") from error
 
 
 def _with_slopes(function: Function, task: Any, leaves: list[Array], x: Array) -> tuple[Array, list[Array]]:
