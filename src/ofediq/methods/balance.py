@@ -41,6 +41,7 @@ ALIKE = 2.0
 """As many as the middle member, times this, may share a member's wish before each of them counts less."""
 
 _PANEL = 512  # members that others are compared with, at most
+_PIECE = 1 << 18  # multiplications; for more at once OpenBLAS wakes threads, which takes longer than the work
 _WELL, _LINE = 0.2, 0.15  # cosine of a middle member that is served well; from less to not at all
 _HARM = 0.05  # by which a cosine is below HARMED when all of it is believed
 _NEARLY, _BEST = 0.4, 0.6  # of the best cosine: who is served best
@@ -95,7 +96,10 @@ def _apart(wishes: Floats) -> Floats:
     lengths = np.sqrt(np.einsum("ij,ij->i", wishes, wishes))
     units = wishes / np.maximum(lengths, 1e-30)[:, None]
     every = -(-len(wishes) // _PANEL)
-    alike = np.square(np.square(np.maximum(units @ units[::every].T, 0.0)))
+    panel = units[::every].T
+    rows = max(1, _PIECE // panel.size)
+    products = [units[at : at + rows] @ panel for at in range(0, len(units), rows)]
+    alike = np.square(np.square(np.maximum(np.concatenate(products), 0.0)))
     alike *= np.minimum(1.0, lengths[::every] / np.maximum(lengths, 1e-30)[:, None])
     own = np.arange(len(wishes)) % every == 0  # who is compared with itself, too
     sharing = 1 + every * np.maximum(alike.sum(1) - own, 0.0)
