@@ -93,16 +93,18 @@ def _apart(wishes: Floats) -> Floats:
     With c the cosine of two wishes, the one counts for the other c^4 times, and less if it is shorter: who copies
     somebody in a low voice does not silence it.
     """
-    lengths = np.sqrt(np.einsum("ij,ij->i", wishes, wishes))
-    units = wishes / np.maximum(lengths, 1e-30)[:, None]
+    lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", wishes, wishes)), 1e-30)[:, None]
+    units, lengths = (wishes / lengths).astype(np.float32), lengths.astype(np.float32)
     every = -(-len(wishes) // _PANEL)
-    panel = units[::every].T
-    rows = max(1, _PIECE // panel.size)
-    products = [units[at : at + rows] @ panel for at in range(0, len(units), rows)]
-    alike = np.square(np.square(np.maximum(np.concatenate(products), 0.0)))
-    alike *= np.minimum(1.0, lengths[::every] / np.maximum(lengths, 1e-30)[:, None])
+    panel, long = units[::every].T, lengths[::every].T
+    rows, alike = max(1, _PIECE // panel.size), np.empty(len(wishes))
+    for at in range(0, len(wishes), rows):
+        part = slice(at, at + rows)
+        cosines = np.maximum(units[part] @ panel, np.float32(0))
+        fourth = np.square(np.square(cosines, out=cosines), out=cosines)
+        alike[part] = np.einsum("ij,ij->i", fourth, np.minimum(long / lengths[part], np.float32(1)))
     own = np.arange(len(wishes)) % every == 0  # who is compared with itself, too
-    sharing = 1 + every * np.maximum(alike.sum(1) - own, 0.0)
+    sharing = 1 + every * np.maximum(alike - own, 0.0)
     found: Floats = np.minimum(1.0, ALIKE * _middle(sharing) / sharing)
     return found
 
