@@ -2,6 +2,7 @@
 
     OFedIQError
     ├── InputError (also a ValueError)       an argument breaks a rule
+    │   ├── BudgetError                      a method cannot come down to a budget
     │   ├── DataError                        a dataset or file does not hold what was asked for
     │   └── WireError                        received bytes are not a valid message
     ├── MissingExtraError (also an ImportError)   an optional dependency is not installed
@@ -25,6 +26,10 @@ class OFedIQError(Exception):
 
 class InputError(OFedIQError, ValueError):
     """An argument breaks a rule. The message names the argument, the rule and the value."""
+
+
+class BudgetError(InputError):
+    """A method cannot come down to a budget."""
 
 
 class DataError(InputError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,20 @@ def test_bad_input(tmp_path: Path) -> None:
         frontier(SMALL, (2.0,), tmp_path, Listener())
     with pytest.raises(InputError, match="`methods` must name one that has a budget, got fedogd"):
         frontier(Config(methods=("fedogd",)), (0.1,), tmp_path, Listener())
+
+
+def test_a_frontier_of_all_bytes_leaves_out_who_cannot_come_down(tmp_path: Path) -> None:
+    config = replace(SMALL, methods=("ofedgrid", "ofedduplex"), seeds=1, budget_of="total")
+    found = frontier(config, (0.6, 0.1), tmp_path, Listener())
+    points = {(point["method"], point["budget"]): point for point in found["points"]}
+    assert set(points) == {("ofedgrid", 0.6), ("ofedduplex", 0.6), ("ofedduplex", 0.1)}
+    assert points["ofedduplex", 0.1]["share_total"] == pytest.approx(0.1, rel=0.1)
+    (left,) = found["left_out"]
+    assert (left["method"], left["budget"]) == ("ofedgrid", 0.1)
+    assert "`budget` of all bytes must be at least 0.5" in left["why"]
+    again = ("ofedgrid(spread=0)",)  # what is wrong at any budget is not left out
+    with pytest.raises(InputError, match="`spread` must be"):
+        frontier(replace(config, methods=again), (0.1,), tmp_path / "again", Listener())
 
 
 def test_command(tmp_path: Path) -> None:

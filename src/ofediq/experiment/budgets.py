@@ -1,4 +1,4 @@
-"""The frontier: the same methods at several budgets, against the bits that they really sent.
+"""The frontier: the same methods at several budgets, against the bits or bytes that they really sent.
 
 Each budget is an ordinary run in a folder of its own; a budget that is done is not run again.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ def frontier(
 
     Args:
         config: data, model, methods, seeds; its own budget is not used.
-        budgets: shares of FedOGD's uplink bits.
+        budgets: shares of what `config.budget_of` says of FedOGD.
         path: the folder; each budget gets one below it.
         listener: told about progress.
         force: run again what is there.
@@ -45,20 +46,22 @@ def frontier(
 
     Returns:
         `{"metric", "ceiling", "points": [{"method", "name", "budget", "share", "value", "values", ...}],
-        "interrupted", "figure", ...}`; `share` is real uplink bits over FedOGD's, `share_total` all bytes.
+        "left_out": [{"method", "budget", "why"}], "interrupted", "figure", ...}`; `share` is real uplink bits over
+        FedOGD's, `share_total` all bytes. Left out are methods that cannot come down to a budget.
     """
     require(len(budgets) > 0, "budgets", "must name at least one budget", budgets)
     for budget in budgets:
         require_fraction("budgets", budget)
     if all(_free(key) for key in config.methods):
         raise InputError(f"`methods` must name one that has a budget, got {', '.join(config.methods)}")
-    summaries = {}
-    for name, one in _runs(config, budgets):
+    summaries, left_out = {}, list[dict[str, Any]]()
+    for name, one in _runs(config, budgets, left_out):
         summaries[name] = summary_of(one, Folder(path / name), listener, force, jobs)
         if summaries[name]["interrupted"]:
             break
     found = _collect(summaries)
-    found |= {"config": config.to_dict(), "budgets": list(budgets), "folder": str(path)}
+    found |= {"config": config.to_dict(), "budgets": list(budgets), "left_out": left_out}
+    found["folder"] = str(path)
     if found["points"]:
         _draw(config, found, path / "frontier.png")
         found["figure"] = str(path / "frontier.png")
@@ -66,13 +69,25 @@ def frontier(
     return found
 
 
-def _runs(config: Config, budgets: Sequence[float]) -> Iterator[tuple[str, Config]]:
-    """The runs behind a frontier, by the name of their folder: first the ceiling, then budget after budget."""
+def _runs(
+    config: Config, budgets: Sequence[float], left_out: list[dict[str, Any]]
+) -> Iterator[tuple[str, Config]]:
+    """The runs behind a frontier, by the name of their folder: first the ceiling, then budget after budget.
+
+    Who cannot come down to a budget is written to `left_out`.
+    """
     free = tuple(dict.fromkeys(("fedogd", *(key for key in config.methods if _free(key)))))
-    yield "reference", replace(config, methods=free, budget=1.0, epsilon=None)
+    reference = replace(config, methods=free, budget=1.0, epsilon=None)
+    yield "reference", reference
     paid = tuple(key for key in config.methods if not _free(key))
+    known = None if config.budget_of == "formula" else Experiment.set_up(reference)
     for budget in budgets:
-        yield f"budget-{budget:g}", replace(config, methods=paid, budget=budget)
+        one = replace(config, methods=paid, budget=budget)
+        refused = {} if known is None else known.unaffordable(one)
+        left_out += [{"method": key, "budget": budget, "why": why} for key, why in refused.items()]
+        affordable = tuple(key for key in paid if key not in refused)
+        if affordable:
+            yield f"budget-{budget:g}", replace(one, methods=affordable)
 
 
 def _free(key: str) -> bool:
@@ -132,17 +147,18 @@ def _collect(summaries: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def _draw(config: Config, found: Mapping[str, Any], path: Path) -> None:
+    key, what = ("share_total", "all bytes") if config.budget_of == "total" else ("share", "real uplink bits")
     lines: dict[str, tuple[list[float], list[list[float]]]] = {}
     for point in found["points"]:
-        if point["share"] > 0 and None not in point["values"]:
+        if point[key] > 0 and None not in point["values"]:
             shares, columns = lines.setdefault(point["name"], ([], []))
-            shares.append(point["share"])
+            shares.append(point[key])
             columns.append(point["values"])
     if not lines:
         return
     drawn = {name: (shares, list(zip(*columns, strict=True))) for name, (shares, columns) in lines.items()}
-    title = f"{config.name}: learning against real uplink bits"
-    skills = {point["name"]: point["skill"] for point in sorted(found["points"], key=_share)}
+    title = f"{config.name}: learning against {what}"
+    skills = {point["name"]: point["skill"] for point in sorted(found["points"], key=itemgetter(key))}
     naive = {name: value for name, value in found["naive"].items() if name not in APART and value is not None}
     draw_frontier(
         drawn,
@@ -150,10 +166,7 @@ def _draw(config: Config, found: Mapping[str, Any], path: Path) -> None:
         found["metric"],
         path=path,
         title=title,
+        counted=what,
         skills={**skills, "FedOGD": found["ceiling"]["skill"]},
         naive=naive,
     )
-
-
-def _share(point: Mapping[str, Any]) -> float:
-    return float(point["share"])

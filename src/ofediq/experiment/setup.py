@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.errors import InputError, require
+from ofediq.errors import BudgetError, InputError, require
 from ofediq.experiment import auto
 from ofediq.experiment.config import Config
 from ofediq.federation.model_file import start_from
@@ -98,6 +98,16 @@ class Experiment:
         initial = None if config.start_from is None else start_from(config.start_from, model, spec)
         readings = stream if prepared is None else prepared.readings
         return cls(config, deal, model, methods, tuple(notes), origin, spec, initial, readings)
+
+    def unaffordable(self, config: Config) -> dict[str, str]:
+        """Of the methods of `config`, another budget for this model and stream, those that need more, and why."""
+        stream, refused = self.deal(self.config.seed), dict[str, str]()
+        for key in config.methods:
+            try:
+                _methods(replace(config, methods=(key,)), self.model, stream, raw=False)
+            except BudgetError as error:
+                refused[key] = str(error)
+        return refused
 
 
 def _allowance(config: Config, dim: int) -> tuple[Config, tuple[str, ...]]:

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from ofediq.errors import InputError, require_choice
+from ofediq.errors import BudgetError, require_choice
 from ofediq.methods.composition import Method
 from ofediq.methods.connection import Connection, fedogd_bytes
 
@@ -42,11 +42,12 @@ def within(
         return build(1.0)
     least = spends(_SMALLEST)
     if least > allowed:
-        least_share = least / allowed * budget
-        raise InputError(
+        shortest = build(_SMALLEST)
+        whole = "whose broadcasts are not compressed (ofedduplex compresses them)"
+        why = whole if counted == "total" and shortest.broadcast.exact else "which sends no less"
+        raise BudgetError(
             f"`budget` of {'all bytes' if counted == 'total' else 'the uplink'} must be at least "
-            f"{least_share:.3g} for {build(_SMALLEST).name}, whose broadcasts are not compressed "
-            f"(ofedduplex compresses them), got {budget:g}"
+            f"{least / allowed * budget:.3g} for {shortest.name}, {why}, got {budget:g}"
         )
     low, high = np.log(_SMALLEST), 0.0
     for _ in range(40):

@@ -1,4 +1,4 @@
-"""The frontier: how well a method learns against the uplink bits that it really spent."""
+"""The frontier: how well a method learns against the uplink bits, or bytes, that it really spent."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Line = tuple[npt.ArrayLike, npt.ArrayLike]
-"""Shares of FedOGD's uplink bits, [points], and the metric with each seed, [seeds, points]."""
+"""Shares of what FedOGD spends, [points], and the metric with each seed, [seeds, points]."""
 
 
 def draw_frontier(
@@ -33,8 +33,9 @@ def draw_frontier(
     title: str = "",
     skills: Mapping[str, float | None] | None = None,
     naive: Mapping[str, float] | None = None,
+    counted: str = "real uplink bits",
 ) -> Figure:
-    """Draw the metric at the end of a run against the share of FedOGD's uplink bits; saved if `path` is given.
+    """Draw the metric at the end of a run against a share of what FedOGD spends; saved if `path` is given.
 
     Args:
         lines: for each method its points.
@@ -44,6 +45,7 @@ def draw_frontier(
         title: above the picture.
         skills: by method and FedOGD, that of the dearest point, written behind the name.
         naive: by name what the naive forecasts come to; the best of them is a line, at skill 0.
+        counted: what is spent.
     """
     require_choice("metric", metric, tuple(METRICS))
     if not lines:
@@ -51,7 +53,7 @@ def draw_frontier(
     seeds = np.atleast_1d(np.asarray(ceiling, np.float64))
     note = BAND_NOTE.format(seeds=len(seeds)) if len(seeds) > 1 else ""
     figure, (axes,) = new_figure(1, title, note)
-    style_axes(axes, "At the end of the run", "real uplink bits, as a share of FedOGD's", METRICS[metric])
+    style_axes(axes, "At the end of the run", f"{counted}, as a share of FedOGD's", METRICS[metric])
     axes.set_xscale("log")
     chosen = looks(["FedOGD", *lines])
     ends = []
