@@ -29,7 +29,7 @@ from ofediq.streams import Stream, load, partition
 from tests.federation.live import Processes
 from tests.federation.mosquitto import Mosquitto
 
-CLIENTS, STEPS = 6, 40
+CLIENTS, STEPS = 3, 40
 METHOD = {"key": "ofediq", "budget": 0.2, "step_size": 0.1}
 ROUNDS = {
     "count": STEPS,
@@ -109,20 +109,20 @@ def test_a_broker_that_stands_still_costs_time_and_nothing_else(
 def test_a_third_of_the_clients_killed_and_restarted(
     tmp_path: Path, broker: Mosquitto, stream: Stream, wanted: Result
 ) -> None:
-    # `min_clients` asks for all of them: the server waits while some are away, and nothing at all is missed.
+    # `min_clients` asks for all of them: the server waits while one is away, and nothing at all is missed.
     with start(tmp_path, broker, stream) as run:
         run.wait_for_step(10)
-        run.kill("c1", "c4")
-        run.start("c1", "c4")
+        run.kill("c1")
+        run.start("c1")
         check(run, wanted)
 
 
-def test_clients_that_stay_away_do_not_stop_the_others(
+def test_a_client_that_stays_away_does_not_stop_the_others(
     tmp_path: Path, broker: Mosquitto, stream: Stream
 ) -> None:
     with start(tmp_path, broker, stream, min_clients=1) as run:
         run.wait_for_step(10)
-        run.kill("c0", "c1")
+        run.kill("c0")
         totals = run.wait_for_end()["totals"]
         assert totals["rounds"] == STEPS
         assert totals["missed"] > 0
