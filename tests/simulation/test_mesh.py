@@ -34,7 +34,7 @@ def show(results):
 
 DEVICES = """
 jax.config.update("jax_num_cpu_devices", 4)
-for mesh in (None, client_mesh(1), client_mesh(2), client_mesh(4)):
+for mesh in (None, client_mesh(2), client_mesh(4)):  # a mesh of one is among the contracts of every method
     show(runs(mesh))
 """
 
@@ -69,9 +69,9 @@ def test_one_two_and_four_devices_and_two_processes_agree() -> None:
             process.kill()
     for _, errors in outputs:
         assert "Traceback" not in errors, errors
-    expected, *others = np.array_split(np.arange(24), 4)
+    expected, *others = np.array_split(np.arange(18), 3)
     lines = numbers(outputs[0][0])
-    assert len(lines) == 24
+    assert len(lines) == 18
     for mesh in others:
         for one, other in zip(expected, mesh, strict=True):
             np.testing.assert_allclose(lines[other], lines[one], rtol=1e-4, atol=1e-6)
