@@ -1,8 +1,8 @@
 """Hostile members of other kinds than those of `attacks`, on more federations: what the guard was not made on.
 
 `python -m benchmarks.sly` tries them all, `python -m benchmarks.sly digits mlp` some federations, and
-`python -m benchmarks.sly knows` some attacks. Two of them know the guard: its random signs if it has no secret, and
-all of its state.
+`python -m benchmarks.sly knows` some attacks; `thin` are federations at 1 % of the bits. Two attacks know the guard:
+its random signs if it has no secret, and all of its state.
 """
 
 from __future__ import annotations
@@ -178,6 +178,34 @@ def mirrored(now: Round) -> Floats:
     return -1.4 * now.others[np.arange(len(now.own)) % len(now.others)]
 
 
+def some_places(now: Round) -> Floats:
+    """Everything in the last ten coordinates, the biases of a softmax: the first of them up, the others down."""
+    wanted = np.zeros(now.own.shape[1])
+    wanted[-10:] = 1.0
+    wanted[-10:][:1] = -9.0
+    return now.all(1.4 * now.usual * _unit(wanted))
+
+
+def there_and_back(now: Round) -> Floats:
+    """One direction and its opposite by turns, so that what they say adds up to nothing."""
+    return (-1.0) ** now.coalition.rounds * attacks.one_direction(4.0)(now)
+
+
+def hardly_drifting(now: Round) -> Floats:
+    """Honest for long; then a little more against the others in every round, never longer than is usual."""
+    share = np.clip((now.coalition.rounds - 80) / 120, 0.0, 1.0)
+    against = -now.usual * _unit(now.others.mean(0))
+    sent: Floats = (1 - share) * now.own + share * against
+    return sent
+
+
+def dear(now: Round) -> Floats:
+    """Random directions of two usual lengths: dense messages, which a common budget pays for."""
+    drawn = np.random.default_rng(now.coalition.rounds).standard_normal(now.own.shape)
+    sent: Floats = 2 * now.usual * drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+    return sent
+
+
 SLY: dict[str, Act] = {
     "a tenth against the mean": against(0.1),
     "against the mean": against(1.0),
@@ -200,12 +228,22 @@ SLY: dict[str, Act] = {
     "behind the sketch": behind_the_sketch,
     "own ways": own_ways,
     "copies of two": copies_of_two,
+    "some places": some_places,
+    "there and back": there_and_back,
+    "hardly drifting": hardly_drifting,
+    "dear": dear,
+    "just below the limit": lambda now: now.all(-1.5 * now.usual * _unit(now.others[0])),
     "knows": knows,
     "knows, after 120": late(120, knows),
 }
 SLY_LABELS = {
     "next label": lambda labels, step: (
         (labels + 1) % (labels.max() + 1) if labels.dtype.kind == "i" else labels + 3
+    ),
+    "one class for another": lambda labels, step: (
+        np.where(labels == 3, 8, labels)
+        if labels.dtype.kind == "i"
+        else np.where(labels > 1, -labels, labels)
     ),
     "labels of a pair swapped": lambda labels, step: labels ^ 1 if labels.dtype.kind == "i" else 3 * labels,
 }
@@ -231,6 +269,11 @@ def cases() -> dict[str, tuple[Federation, Method]]:
     deep = _deep(20)
     found["mlp FedOGD"] = deep, deep.method("FedOGD")
     found["mlp OFedGrid"] = deep, deep.method("OFedGrid")
+    for name in ("ofedgrid", "ofediq", "topk_ef"):
+        found[f"thin {name}"] = (
+            home,
+            make(name, Terms(0.01, home.model.dim, 20, attacks.STEPS), step_size=0.3),
+        )
     terms = Terms(0.1, home.model.dim, 20, attacks.STEPS)
     found["auto digits"] = home, methods.untuned(make("ofedgrid", terms), clients=20)
     found["line OFedGrid"] = _line(10), _line(10).method("untuned OFedGrid")

@@ -11,6 +11,7 @@ from ofediq.federation.protocol.intake import ATTEMPTS
 from ofediq.federation.protocol.members import DOUBT, PATIENCE
 from ofediq.federation.protocol.messages import UpdateMessage, write_json
 from ofediq.federation.protocol.reports import Report
+from ofediq.methods.guard import Guard
 from ofediq.methods.purse import CARRIED, SHARE, Purse
 from ofediq.randomness import Address
 from tests.federation.network import FEDERATION
@@ -27,6 +28,17 @@ def test_a_member_gets_a_multiple_of_its_share_and_no_more() -> None:
         purse.closed()
     assert sent <= SHARE * fair / members * (1000 + CARRIED)
     assert sent >= SHARE * fair / members * 900
+
+
+def test_who_loses_what_it_sends_to_the_guard_has_one_share() -> None:
+    guard, purse, members = Guard(), Purse(1000.0), 10
+    sent = 0
+    for _ in range(1000):
+        sent += 700 * int(purse.pays([0], [700], members, guard.kept([0]))[0])
+        assert purse.pays([1], [280], members, guard.kept([1])).all()
+        guard.weigh({k: {"update": np.full(4, 9.0 if k == 0 else 1.0, np.float32)} for k in range(members)})
+        purse.closed()
+    assert 0.9 * 100 * 1000 <= sent <= 100 * (1000 + SHARE * CARRIED)
 
 
 def test_a_budget_that_pays_for_a_message_in_hundreds_of_rounds_drops_no_honest_one() -> None:

@@ -85,6 +85,18 @@ def test_a_member_may_send_a_long_update_now_and_then_but_not_always() -> None:
     assert sums["always"] < RATE * 1.15
 
 
+def test_where_members_decide_and_all_send_nobody_has_more_room_than_where_they_are_told_to() -> None:
+    """Long updates there and back: what they say adds up to nothing, and only their lengths give them away."""
+    guard, rng, kept, rounds, size = Guard(regular=False), np.random.default_rng(0), 0.0, 100, 4.0
+    for number in range(rounds):
+        vectors = rng.standard_normal((10, 64)) + 0.5 * np.eye(1, 64)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors[0] = (-1) ** number * size * np.eye(1, 64, 63)[0]
+        kept += size * guard.weigh({k: {"update": v.astype(np.float32)} for k, v in enumerate(vectors)})[0]
+        guard.closed(10, 10)
+    assert kept <= RATE * rounds + FIRST
+
+
 def test_who_always_sends_too_much_is_quarantined_until_it_is_let_back() -> None:
     server = started(clip=CLIP)
     for _ in range(20):

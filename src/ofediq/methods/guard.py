@@ -117,6 +117,13 @@ class Guard:
         for name in ("count", "lost", "far", "weight", "share", "sum", "wish", "banned"):
             getattr(self, f"_{name}")[number] = 0
 
+    def kept(self, numbers: npt.ArrayLike) -> Floats:
+        """The mean share that was left of these members' last updates, by their lengths."""
+        who = np.asarray(numbers, np.int64)
+        self.grow(int(who.max(initial=-1)) + 1)
+        found: Floats = 1.0 - self._lost[who].astype(np.float64)
+        return found
+
     def usual(self, part: str = "update") -> float:
         """The length that is usual among members, from earlier rounds: the lower median of their means."""
         known = self._usual.get(part, np.zeros(0, np.float32))
@@ -218,7 +225,10 @@ class Guard:
     def _cut(self, part: str, usual: float, numbers: Numbers, lengths: Floats, elapsed: Numbers) -> Floats:
         """Factors for one part of the messages, all of them from what was known before the round."""
         room, mean = self._table(self._room, part, FIRST), self._table(self._usual, part, 0.0)
-        gained = RATE if self.regular else 2 * RATE * min(1.0, self.frequency) * elapsed
+        often = min(
+            1.0, self.frequency
+        )  # the seldomer members send, the more their numbers of updates differ
+        gained = RATE if self.regular else (2 - often) * RATE * often * elapsed
         most = min(BURST, self.clip or BURST)
         room[numbers] = np.minimum(room[numbers] + gained, most)
         spent = np.minimum(lengths / usual, room[numbers])

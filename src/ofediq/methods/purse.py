@@ -11,7 +11,8 @@ import numpy.typing as npt
 from ofediq.methods.composition import Method
 
 SHARE, CARRIED = 3.0, 64
-"""A member may use three times an even share of the bits, and save up those of so many rounds."""
+"""A member may use three times an even share of the bits, and save up those of so many rounds. Who loses most of what
+it sends to the guard has one share: three in ten could spend nine tenths of a budget on noise."""
 
 MESSAGES, LEAST = 8, 2048
 """Where that is more, it may save up so many messages of the usual length, and so many bits before one is known: a
@@ -45,14 +46,19 @@ class Purse:
             return cls()
         return cls(budget * method.mean_window)
 
-    def pays(self, numbers: npt.ArrayLike, bits: npt.ArrayLike, members: int) -> npt.NDArray[np.bool_]:
-        """Which of these members, each named once, may still send so many bits; theirs are spent."""
+    def pays(
+        self, numbers: npt.ArrayLike, bits: npt.ArrayLike, members: int, kept: npt.ArrayLike = 1.0
+    ) -> npt.NDArray[np.bool_]:
+        """Which of these members, each named once, may still send so many bits; theirs are spent.
+
+        Of their last updates the guard has left `kept`.
+        """
         who, costs = np.asarray(numbers, np.int64), np.asarray(bits, np.float64)
         if self.fair is None or not who.size:
             return np.ones(who.size, bool)
         self.grow(int(who.max()) + 1)
-        each = SHARE * self.fair / max(1, members)
-        most = max(CARRIED * each, MESSAGES * self._usual(members), LEAST)
+        each = np.maximum(1.0, SHARE * np.asarray(kept)) * self.fair / max(1, members)
+        most = np.maximum(CARRIED * each, max(MESSAGES * self._usual(members), LEAST))
         spent = np.maximum(0.0, self._spent[who] - each * (self.rounds - self._when[who]))
         fits = (spent + costs <= most) | ((spent == 0) & (costs <= 2 * most))
         self._spent[who], self._when[who] = np.where(fits, spent + costs, spent), self.rounds

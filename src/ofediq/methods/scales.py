@@ -134,7 +134,7 @@ class Scales:
         read = sent.copy()
         read[list(self.guard.quarantined)] = False
         who = np.flatnonzero(read)
-        who = who[self.purse.pays(who, bits[who], self.clients)]
+        who = who[self.purse.pays(who, bits[who], self.clients, self.guard.kept(who))]
         self.purse.closed()
         rows = {int(number): {part: one[number] for part, one in messages.items()} for number in who}
         judged = weighed(self.guard, self.ledger, self.method, down, rows, self.clients)

@@ -31,9 +31,9 @@ class Allowance:
         self._messages[name] = (max(0.0, left - 1), now, self.rounds)
         return left >= 1
 
-    def pays(self, number: int, bits: int, members: int) -> bool:
-        """Whether this member may still send so many bits; if so they are spent."""
-        return self.purse.fair is None or bool(self.purse.pays([number], [bits], members)[0])
+    def pays(self, number: int, bits: int, members: int, kept: float = 1.0) -> bool:
+        """Whether this member may still send so many bits, see `Purse.pays`; if so they are spent."""
+        return self.purse.fair is None or bool(self.purse.pays([number], [bits], members, kept)[0])
 
     def closed(self) -> None:
         """A round is over; strangers are forgotten, so that names cost no memory."""

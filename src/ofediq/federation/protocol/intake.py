@@ -170,7 +170,9 @@ class Intake:
             one.bits += decoded.bits
 
     def _pays(self, name: str, body: bytes) -> bool:
-        return self.allowance.pays(self._members.numbers[name], 8 * len(body), len(self._members))
+        number = self._members.numbers[name]
+        kept = float(self._tally.guard.kept(number))
+        return self.allowance.pays(number, 8 * len(body), len(self._members), kept)
 
     def _read(self, one: OpenRound, said: Mapping[str, UpdateMessage]) -> list[Update | WireError]:
         """Updates, or, where they must not be read, the fact that they came; errors where they cannot be."""
