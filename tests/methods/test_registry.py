@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -115,6 +117,39 @@ def test_optimisers_that_differ_later_have_different_identities() -> None:
     prints = [methods.optimizer(rule).fingerprint for rule in rules]
     assert len(set(prints)) == len(rules)
     assert methods.optimizer(optax.chain(optax.clip(100.0), optax.sgd(0.1))).fingerprint == prints[1]
+
+
+class Drop:
+    """A schedule that falls to `end` after a thousand steps."""
+
+    def __init__(self, end: float) -> None:
+        self.end = end
+
+    def __call__(self, step: Any) -> Any:
+        return optax.piecewise_constant_schedule(0.1, {1000: self.end})(step)
+
+
+RATES = np.linspace(0.1, 0.2, 5000)
+
+
+def test_schedules_of_ones_own_are_told_apart_though_they_differ_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def looked_up(step: Any) -> Any:
+        return jnp.asarray(RATES)[step]
+
+    rules = [
+        lambda step: jnp.where(step < 1000, 0.1, 0.2),
+        lambda step: jnp.where(step < 1000, 0.1, 0.3),
+        Drop(0.1),
+        Drop(0.2),
+        looked_up,
+    ]
+    prints = [methods.optimizer(optax.sgd(rule)).fingerprint for rule in rules]
+    assert prints == [methods.optimizer(optax.sgd(rule)).fingerprint for rule in rules]
+    monkeypatch.setitem(globals(), "RATES", np.where(np.arange(5000) < 4000, RATES, 0))
+    prints.append(methods.optimizer(optax.sgd(looked_up)).fingerprint)
+    assert len(set(prints)) == 6
 
 
 @pytest.mark.parametrize("name", entries())

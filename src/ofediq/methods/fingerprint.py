@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -67,8 +68,27 @@ def _parts(value: Any) -> tuple[Any, ...]:
         return (value.__wrapped__,)
     if hasattr(value, "__code__"):
         kept = [_held(cell) for cell in value.__closure__ or ()]
-        return (value.__qualname__, value.__defaults__, value.__kwdefaults__, *kept)
-    return (type(value).__qualname__,)
+        return (value.__qualname__, value.__defaults__, value.__kwdefaults__, *kept, *_written(value))
+    if isinstance(value, (type, types.ModuleType)):
+        return (value.__name__,)
+    return (
+        type(value).__qualname__,
+        type(value).__call__ if callable(value) else None,
+        getattr(value, "__dict__", None),
+    )
+
+
+def _written(function: Any) -> Iterator[Any]:
+    """Numbers in the text of a user's own function, and what it takes from its module."""
+    module = function.__module__ or ""
+    if module.partition(".")[0] in ("jax", "optax"):
+        return
+    code = function.__code__
+    yield [one for one in code.co_consts if isinstance(one, (int, float, complex))]
+    for name in code.co_names:
+        one = function.__globals__.get(name)
+        if isinstance(one, _PLAIN) or hasattr(one, "dtype") or getattr(one, "__module__", None) == module:
+            yield one
 
 
 def _held(cell: Any) -> Any:
