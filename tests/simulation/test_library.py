@@ -31,7 +31,9 @@ def forget_libraries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     library.forget()
 
 
-@pytest.mark.parametrize("setting", [("CC", "no-such-compiler"), ("PATH", "/nowhere"), ("CC", "false")])
+@pytest.mark.parametrize(
+    "setting", [("CC", "no-such-compiler"), ("CC", "'cc"), ("PATH", "/nowhere"), ("CC", "false")]
+)
 def test_without_a_compiler(
     setting: tuple[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -153,7 +153,11 @@ def _levels() -> list[str]:
 
 def _compiler(chosen: str, path: str) -> tuple[str, ...]:
     """The command of a C compiler: `$CC`, cc, gcc or clang."""
-    for candidate in (shlex.split(chosen),) if chosen else (["cc"], ["gcc"], ["clang"]):
+    try:
+        candidates = [shlex.split(chosen)] if chosen else [["cc"], ["gcc"], ["clang"]]
+    except ValueError as error:  # a quotation without an end
+        raise UnavailableError(f"$CC must be a command, got {chosen!r} ({error})") from None
+    for candidate in candidates:
         program = shutil.which(candidate[0], path=path) if candidate else None
         if program:
             return (program, *candidate[1:])
