@@ -196,3 +196,32 @@ def test_a_word_where_a_number_belongs_is_refused_by_name() -> None:
         assert entries()["unchecked"].describe()["parameters"][1]["type"] == "int | None"
     finally:
         registry._ENTRIES.pop("unchecked")
+
+
+def test_a_method_without_a_rule_of_its_own_spends_a_budget_by_its_rate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
+
+    @named("plain_rate")
+    def plain_rate(rate: float, period: int = 1) -> Method:
+        """Everything that it is told."""
+        return methods.method(
+            methods.local_ogd(0.1), methods.descend(0.1), methods.bernoulli(rate), period=period
+        )
+
+    assert registry.entry("plain_rate").budgeted
+    assert make("plain_rate", TERMS).participation == methods.bernoulli(0.05)
+    assert make("plain_rate(period=4)", TERMS).participation == methods.bernoulli(0.2)
+    assert make("plain_rate(period=400)", TERMS).participation == methods.bernoulli(1.0)
+    assert make("plain_rate(rate=0.5)", TERMS).participation == methods.bernoulli(0.5)
+    with pytest.raises(InputError, match="`rate` must be given for plain_rate"):
+        make("plain_rate")
+
+
+def test_what_a_client_remembers_is_found_where_nobody_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
+    told = registry.entry("topk_ef")
+    assert told.remembers == told.memory == told.describe()["memory"]
+    assert replace(told, memory="").remembers == "error"
+    assert registry.entry("fedogd").remembers == ""

@@ -52,7 +52,7 @@ def methods(
     from ofediq.cli import render
 
     cells = [
-        (one.name, one.memory or "none", one.theorem or "none", one.summary) for one in entries().values()
+        (one.name, one.remembers or "none", one.theorem or "none", one.summary) for one in entries().values()
     ]
     render.show(render.table(("method", "memory", "theorem", "what it does"), cells, words=True))
 
@@ -62,7 +62,7 @@ def table() -> str:
     from ofediq.methods.registry import entries
 
     rows = [
-        (f"`{one.name}`", one.summary, one.memory or "nothing", one.source)
+        (f"`{one.name}`", one.summary, one.remembers or "nothing", one.source)
         for one in entries().values()
         if one.build.__module__.startswith("ofediq.")
     ]
@@ -98,9 +98,9 @@ def _text(found: Entry) -> str:
 def _facts(found: Entry) -> dict[str, str]:
     return {
         "source": found.source,
-        "memory": found.memory or "none",
+        "memory": found.remembers or "none",
         "model": found.model or "any",
-        "budget": "sets its parameters" if found.spend is not None else "leaves it as it is",
+        "budget": "sets its parameters" if found.budgeted else "leaves it as it is",
         "theorem": f"Theorem {found.theorem} of the paper" if found.theorem else "none",
     }
 

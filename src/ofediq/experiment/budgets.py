@@ -92,7 +92,7 @@ def _runs(
 
 def _free(key: str) -> bool:
     """Does a budget leave this method as it is?"""
-    return entry(parse(key)[0]).spend is None
+    return not entry(parse(key)[0]).budgeted
 
 
 def summary_of(

@@ -174,7 +174,7 @@ class _Visit:
 
     def _fitted(self, size: float, budget: float, unit: Unit) -> float:
         """The budget with which the method really spends `budget` on the prefix, as near as it gets from below."""
-        if entry(parse(self.text)[0]).spend is None:
+        if not entry(parse(self.text)[0]).budgeted:
             return budget
         low, high = _FITTED
         spent: dict[float, float] = {}  # by the budget that was given: real bits over the budget

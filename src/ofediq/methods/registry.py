@@ -17,8 +17,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
+
 from ofediq.calls import parse_call
-from ofediq.errors import InputError, require, require_choice, require_fraction, require_integer
+from ofediq.errors import InputError, OFedIQError, require, require_choice, require_fraction, require_integer
 from ofediq.methods.allowance import Counted, within
 from ofediq.methods.composition import Method
 from ofediq.methods.connection import Connection, fedogd_bytes
@@ -105,10 +107,10 @@ class Entry:
     Attributes:
         name: lower case with underscores.
         build: from parameters to the method.
-        spend: how a budget sets its parameters; None if it has nothing to set.
+        spend: how a budget sets its parameters; without it a budget sets a `rate` that has no default.
         theorem: which theorem covers it; empty for none.
         source: where it comes from.
-        memory: what a client remembers, in words; empty for nothing.
+        memory: what a client remembers, in words; empty where the names of its memory say it (see `remembers`).
         model: the model that it is made for, by name; empty for any.
         counts: what its budget is a share of by itself, see `allowance.Counted`.
     """
@@ -147,6 +149,23 @@ class Entry:
             for one in inspect.signature(self.build).parameters.values()
         )
 
+    @property
+    def budgeted(self) -> bool:
+        """Whether a budget sets any of its parameters."""
+        return self.spend is not None or any(one.name == "rate" and one.required for one in self.parameters)
+
+    @property
+    def remembers(self) -> str:
+        """What a client remembers, in words or by the names of its memory; empty for nothing."""
+        if self.memory:
+            return self.memory
+        try:
+            one = self.make({}, Terms(0.1, 100, 10, 100)).client.memory(np.zeros(100, np.float32))
+        except OFedIQError:  # it does not fit a model of this size
+            return "not said"
+        names = getattr(one, "_fields", one)
+        return ", ".join(names) if isinstance(names, (tuple, Mapping)) else "numbers without names"
+
     def make(self, given: Mapping[str, Any], terms: Terms | None = None, **common: Any) -> Method:
         """The method with these parameters; what is not given comes from the budget, or has its default.
 
@@ -169,10 +188,14 @@ class Entry:
         if "inner" in known and isinstance(values.setdefault("inner", known["inner"].default), str):
             shared = {name: value for name, value in given.items() if name in COMMON}
             values["inner"] = make(values["inner"], terms, **(common | shared))
-        for name, one in known.items():
-            if one.required and name not in values:
-                raise InputError(f"`{name}` must be given for {self.name}, as {self.name}({name}=...)")
+        missing = [name for name, one in known.items() if one.required and name not in values]
+        fitted = terms is not None and missing == ["rate"]
+        if missing and not fitted:
+            name = missing[0]
+            raise InputError(f"`{name}` must be given for {self.name}, as {self.name}({name}=...)")
         try:
+            if terms is not None and fitted:
+                values["rate"] = rate_within(self.build(**values, rate=1.0), terms)
             made = self.build(**values)
         except InputError:  # its pieces say which numbers do
             raise
@@ -205,7 +228,7 @@ class Entry:
                 }
                 for one in self.parameters
             ],
-            "memory": self.memory,
+            "memory": self.remembers,
             "model": self.model,
             "theorem": self.theorem,
             "source": self.source,
@@ -225,7 +248,17 @@ def named(
     model: str = "",
     counts: Counted = "formula",
 ) -> Callable[[Build], Build]:
-    """Register a function that composes a method under `name`; the function itself stays as it is."""
+    """Register a function that composes a method under `name`; the function itself stays as it is.
+
+    Args:
+        name: what the method is called everywhere.
+        spend: how a budget sets its parameters; without it a budget sets a `rate` that has no default.
+        theorem: which theorem of the paper covers it.
+        source: where it comes from.
+        memory: what a client remembers, in words.
+        model: the model that it is made for, if it does not work with any.
+        counts: what its budget is a share of by itself, see `allowance.Counted`.
+    """
     require(name.isidentifier() and name == name.lower(), "name", "must be lower case with underscores", name)
 
     def register(build: Build) -> Build:
@@ -303,10 +336,17 @@ def at_budget(
         return make(key, terms, step_size=step_size, preset=preset)
 
     chosen = entry(parse(key)[0])
-    if budget_of == "formula" or chosen.spend is None or chosen.counts == "total":
+    if budget_of == "formula" or not chosen.budgeted or chosen.counts == "total":
         return build(budget)
     beside = 8.0 * Connection().update_bytes(build(budget), dim)
     return within(lambda share: build(share, beside), budget_of, budget, dim, clients)
+
+
+def rate_within(everyone: Method, terms: Terms) -> float:
+    """How often clients may send within the budget what they send in every window of `everyone`."""
+    sent = everyone.client.sends(terms.dim).items()
+    bits = sum(everyone.compressor(name).usual_bits(size) for name, size in sent)
+    return min(1.0, terms.bits_per_step / terms.clients * everyone.mean_window / bits)
 
 
 def parse(text: str) -> tuple[str, dict[str, Any]]:
