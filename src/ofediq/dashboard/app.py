@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -21,8 +20,6 @@ from ofediq.dashboard.metrics import CONTENT_TYPE, exposition
 from ofediq.dashboard.planning import plan_for
 from ofediq.errors import InputError
 from ofediq.federation.protocol.monitor import Monitor
-
-Endpoint = Callable[[Request], Awaitable[Response]]
 
 _OPEN = frozenset({"/health"})  # to load balancers and service managers
 

@@ -22,8 +22,6 @@ from ofediq.report import draw_frontier
 from ofediq.storage import save_json
 from ofediq.streams import APART
 
-BUDGETS = (0.1, 0.01, 0.001, 0.0001)
-
 
 def frontier(
     config: Config,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,8 @@ from ofediq.arrays import Array, namespace
 from ofediq.methods.client import Down, Outcome, Sample, Window
 from ofediq.methods.composition import Method
 from ofediq.methods.pieces import piece
-from ofediq.methods.presets import method
 from ofediq.methods.registry import named
-from ofediq.methods.zoo.laq import Lazy, LazyServer, OnDemand, RoundToNearest, spend_lazily, squares
+from ofediq.methods.zoo.laq import Lazy, laq, spend_lazily, squares
 
 
 @piece
@@ -78,11 +77,6 @@ def lasg(
         period: L; gradients at w are added up.
         step_size: eta.
     """
-    return method(
-        client=LazySameSample(bits, patience),
-        server=LazyServer(float(step_size), float(threshold)),
-        participation=OnDemand(),
-        compress=RoundToNearest(bits),
-        period=period,
-        name="LASG",
+    return replace(
+        laq(bits, threshold, patience, period, step_size), client=LazySameSample(bits, patience), name="LASG"
     )
