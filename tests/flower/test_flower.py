@@ -29,6 +29,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
         pytest.skip("needs Flower, which has an environment of its own: `make flower`")
     out = tmp_path_factory.mktemp("flower") / "found.json"
     away = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}  # nothing leaves this machine
+    away |= {"XLA_FLAGS": ""}  # another JAX may not know those of this one, and would end
     done = subprocess.run(
         [python, "-m", "tests.flower.federation", out, *EXACT, "ofedgrid", "ofediq+delta+faults"],
         cwd=ROOT,
