@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import zipfile
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from ofediq import methods
 from ofediq.errors import CheckpointError
+from ofediq.federation import coordinate
 from ofediq.federation.protocol.history import history_file
 from ofediq.federation.protocol.state import ServerState, previous
-from tests.federation.test_core import coordinator
+from ofediq.storage import leaves
+from tests.federation.network import FEDERATION
+from tests.federation.test_core import SPEC, coordinator
 from tests.federation.test_guard import send, started
 
 
@@ -86,3 +94,44 @@ def test_a_damaged_history_costs_curves_and_nothing_else(tmp_path: Path, harm: s
     again = coordinator(methods.fedogd(1.0), saved=found)
     again.saved().write(path)
     assert ServerState.read(path).record["points"] == found.record["points"]  # type: ignore[union-attr]  # it is there
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("guard/counters", np.array("text")),
+        ("guard/secret", np.full(3, np.nan)),
+        ("guard/room/update", np.array("text")),
+        ("state/params", np.full(650, np.nan, np.float32)),
+    ],
+)
+def test_a_whole_state_of_wrong_types_is_refused_with_one_sentence(place: str, value: Any) -> None:
+    server = started(clip=20.0)
+    send(server, [1.0] * 12)
+    saved = server.saved()
+    arrays: dict[str, Any] = leaves(saved.state)
+    assert place in arrays
+    wrong = replace(saved, state={**arrays, place: value})
+    with pytest.raises(CheckpointError, match="cannot continue from the saved state"):
+        coordinate(FEDERATION, methods.fedogd(1.0), SPEC, server.rules, seed=5, saved=wrong)
+
+
+def test_a_record_that_does_not_fit_its_tables_gives_way_to_the_state_before_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server, path = started(clip=None), tmp_path / "state.npz"
+    for _ in range(2):
+        send(server, [1.0] * 12)
+        server.saved().write(path)
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    meta = json.loads(parts["meta.json"])
+    assert (meta.get("meta") or meta).pop("numbers")
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in {**parts, "meta.json": json.dumps(meta).encode()}.items():
+            file.writestr(name, content)
+    with caplog.at_level(logging.ERROR):
+        found = ServerState.read(path)
+    assert found is not None
+    assert found.step == 1
+    assert "continues from the state before it" in caplog.text

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import secrets
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ofediq.errors import CheckpointError
 from ofediq.federation.config import FederationConfig
 from ofediq.federation.model_file import start_from
 from ofediq.federation.network.server import STATE_FILE
 from ofediq.federation.protocol.coordinator import Coordinator
 from ofediq.federation.protocol.monitor import Monitor
 from ofediq.federation.protocol.rules import Rules
-from ofediq.federation.protocol.state import ServerState
+from ofediq.federation.protocol.state import ServerState, continuing
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.methods import Method
 from ofediq.methods.pieces import describe
@@ -95,11 +97,15 @@ def coordinate(
     if monitor is None:
         monitor = Monitor(name, built.task, parameters, rules.rounds)
     monitor.parameters, monitor.task = parameters, built.task
-    found = Coordinator(
-        name, method, model, monitor, rules, seed, epoch=time.time_ns(), saved=saved, initial=initial
-    )
+    where = "the saved state" if folder is None else folder / STATE_FILE
+    with nullcontext() if saved is None else continuing(where):
+        found = Coordinator(
+            name, method, model, monitor, rules, seed, epoch=time.time_ns(), saved=saved, initial=initial
+        )
     if saved is None:
         found.tally.guard.secret = secrets.randbits(64)
+    elif not np.isfinite(found.params).all():
+        raise CheckpointError(f"cannot continue from {where}: its model is not finite")
     return found
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ofediq.errors import CheckpointError
+from ofediq.errors import CheckpointError, OFedIQError
 from ofediq.federation.protocol.history import columns, history_file, read_points, rows_of, save_points
 from ofediq.storage import Format, Stored, leaves
 
@@ -74,16 +74,14 @@ class ServerState:
         if not path.exists():
             return None
         try:
-            stored = _STATE.read(path)
+            return _restored(path, path)
         except CheckpointError as error:
             try:
-                stored = _STATE.read(previous(path))
+                found = _restored(path, previous(path))
             except CheckpointError:
                 raise error from None
-            log.error(
-                "server: %s; it continues from the state before it, step %s", error, stored.meta["step"]
-            )
-        return _restored(path, stored)
+            log.error("server: %s; it continues from the state before it, step %s", error, found.step)
+            return found
 
     def require_same(self, identity: Mapping[str, Any]) -> None:
         """Raise `CheckpointError` unless the state belongs to `identity`."""
@@ -102,8 +100,25 @@ class ServerState:
         return Stored("the server's checkpoint", {}, dict(self.identity), leaves(self.state))
 
 
-def _restored(path: Path, stored: Stored) -> ServerState:
-    """The state, with the points and rows that are kept apart from its record."""
+@contextmanager
+def continuing(what: object) -> Iterator[None]:
+    """What is read has the wrong types or sizes, though nothing is damaged: that is a `CheckpointError`, too."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, OFedIQError):
+            raise
+        raise CheckpointError(f"cannot continue from {what}: what it holds does not fit ({error})") from None
+
+
+def _restored(path: Path, file: Path) -> ServerState:
+    """The state in `file`, with the points and rows that are kept apart from its record, beside `path`."""
+    stored = _STATE.read(file)
+    with continuing(file):
+        return _joined(path, stored)
+
+
+def _joined(path: Path, stored: Stored) -> ServerState:
     meta, arrays = dict(stored.meta), stored.arrays
     count, names = meta.pop("points", None), meta.pop("names", list(meta["numbers"]))
     record = dict(meta.pop("record"))
