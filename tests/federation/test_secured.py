@@ -138,6 +138,15 @@ def test_a_round_that_loses_too_many_ends_empty(stream: Stream) -> None:
     assert senders(network.coordinator) == [0]
 
 
+def test_no_sum_comes_out_of_fewer_than_the_noise_was_made_for(stream: Stream) -> None:
+    """Two thirds of a cohort of eight are six, whose noise would not be that of seven."""
+    network = Network(coordinator(rounds=1), stream)
+    network.tamper = lambda name, one: [] if name < "c2" or (name < "c4" and "/u/" in one.topic) else [one]
+    network.start()
+    network.run()
+    assert senders(network.coordinator) == [0]
+
+
 def test_nonsense_is_refused_and_harms_nobody(stream: Stream) -> None:
     network = Network(coordinator(rounds=1), stream)
     network.tamper = lambda name, one: [

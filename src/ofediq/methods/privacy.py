@@ -50,6 +50,11 @@ class Promised(Wrapping):
         return self.inner.close(params, totals._replace(senders=senders), period, state)
 
 
+def least_of(method: Method) -> int:
+    """How many messages a sum of `method` must have to be used, if it says so; else 0."""
+    return int(getattr(method.server, "least", 0))
+
+
 def promise_of(method: Method) -> Promise | None:
     """What `method` promises, if anything.
 

@@ -39,6 +39,7 @@ from ofediq.federation.protocol.tally import Tally
 from ofediq.federation.protocol.task import ModelSpec, Task
 from ofediq.federation.protocol.updates import OpenRound, closed_round
 from ofediq.methods import Method
+from ofediq.methods.privacy import least_of
 from ofediq.models import Model
 
 log = logging.getLogger("ofediq.federation")
@@ -338,7 +339,7 @@ class Coordinator:
         one = self._intake.round = OpenRound(step, now, len(self.members), due, {}, set(), set())
         if self._piece is not None:
             known = (self.federation, self._piece, self.keeper.epoch, step)
-            one.secured = SecureRound(*known, now, self.rules.deadline)
+            one.secured = SecureRound(*known, now, self.rules.deadline, least_of(self.method))
         for name in self.members.present:
             self._intake.expect(name)
         self._schedule.last_opened = now

@@ -82,14 +82,22 @@ class SecureRound:
         step: of the round.
         since: when it opened.
         deadline: seconds that it may take in all; each of the four phases has a quarter.
+        least: members whose sum may be known.
     """
 
     def __init__(
-        self, federation: str, piece: Additive, epoch: int, step: int, since: float, deadline: float
+        self,
+        federation: str,
+        piece: Additive,
+        epoch: int,
+        step: int,
+        since: float,
+        deadline: float,
+        least: int = 0,
     ) -> None:
         self._federation, self._step, self._piece = federation, step, piece
         self._since, self._quarter = since, deadline / 4
-        self.aggregator = Aggregator(round_name(federation, epoch, step), piece.keep, piece.bits)
+        self.aggregator = Aggregator(round_name(federation, epoch, step), piece.keep, piece.bits, least)
         self.phase = 0  # keys, shares, symbols, answers; 4 is the end
 
     @property
@@ -129,7 +137,8 @@ class SecureRound:
             before, after = self._before_and_after(names)
             if now < self.ends and any(awaited(number) for number in before if number not in after):
                 break
-            if len(after) < max(sum_.needed, MIN_COHORT if self.phase == 0 else 1):
+            enough = (MIN_COHORT, 1, 1, 1)[self.phase], sum_.needed if self.phase == 3 else sum_.smallest
+            if len(after) < max(enough):
                 self.phase = 4
                 break
             self.phase += 1
@@ -186,13 +195,14 @@ class SecureMember:
         piece: what is added up.
         epoch: of the server.
         step: of the round.
+        least: members whose sum may be known.
     """
 
     def __init__(
-        self, federation: str, name: str, number: int, piece: Additive, epoch: int, step: int
+        self, federation: str, name: str, number: int, piece: Additive, epoch: int, step: int, least: int = 0
     ) -> None:
         self._topic, self._number, self._piece, self._step = f"{federation}/s/{name}", number, piece, step
-        self._member = Member(number, round_name(federation, epoch, step))
+        self._member = Member(number, round_name(federation, epoch, step), least)
         self._shares: dict[int, bytes] | None = None
         self.payload: bytes | None = None  # its own symbols, not masked
 

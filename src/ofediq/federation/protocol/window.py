@@ -17,6 +17,7 @@ from ofediq.federation.protocol.secured import SecureMember
 from ofediq.federation.protocol.task import Task
 from ofediq.methods import round as rounds
 from ofediq.methods.client import Down, Outcome, Window
+from ofediq.methods.privacy import least_of
 from ofediq.models import Model
 from ofediq.models.base import Experts
 from ofediq.randomness import Address
@@ -96,7 +97,11 @@ class OpenWindow:
         piece, step = self.task.method.compress, self.opened.step
         if not self.task.secure or not isinstance(piece, Additive) or not self.due:
             return []
-        self.secure = SecureMember(federation, name, self.number, piece, self.opened.epoch, step)
+        known, least = (
+            (federation, name, self.number, piece, self.opened.epoch, step),
+            least_of(self.task.method),
+        )
+        self.secure = SecureMember(*known, least)
         self.secure.payload = payload
         return [self.secure.hello()]
 

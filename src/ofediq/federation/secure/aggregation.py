@@ -64,10 +64,11 @@ class Member:
     Args:
         number: its own.
         round_name: what the round is called, the same for everyone and never used again.
+        least: it answers about no fewer members than that: their noise would not be what was promised.
     """
 
-    def __init__(self, number: int, round_name: bytes) -> None:
-        self.number, self._name = number, round_name
+    def __init__(self, number: int, round_name: bytes, least: int = 0) -> None:
+        self.number, self._name, self._least = number, round_name, least
         self._mask_key, self._seal_key = new_key(), new_key()
         self._own_seed = os.urandom(KEY_BYTES)
         self._keys: dict[int, bytes] = {}
@@ -101,7 +102,9 @@ class Member:
         """Its symbols under masks, from the shares that the others sealed for it: who they are is who takes part."""
         if self._partners or not self._keys:
             raise WireError("shares: they came already, or before the keys")
-        if len(shares) + 1 < least_answers(len(self._keys)) or not set(shares) < set(self._keys):
+        if len(shares) + 1 < max(self._least, least_answers(len(self._keys))) or not set(shares) < set(
+            self._keys
+        ):
             raise WireError(f"shares: of {len(shares) + 1} members, which is too few, or of strangers")
         self._sealed |= {
             other: unseal(self._seal_secret(other, self.number), one) for other, one in shares.items()
@@ -118,7 +121,7 @@ class Member:
         there = set(heard)
         if self._answered or not self._partners:
             raise WireError("heard: it came already, or before the shares")
-        if len(there) < least_answers(len(self._keys)) or not there <= set(self._partners):
+        if len(there) < max(self._least, least_answers(len(self._keys))) or not there <= set(self._partners):
             raise WireError(f"heard: {len(there)} members, which is too few, or strangers")
         self._answered = True
         parts = (
@@ -143,13 +146,13 @@ class Aggregator:
     """The server in one round: what it collects, and the sum in the end.
 
     Args:
-        round_name: as for `Member`.
+        round_name, least: as for `Member`.
         length: symbols in a message.
         bits: m.
     """
 
-    def __init__(self, round_name: bytes, length: int, bits: int) -> None:
-        self._name, self.length, self.bits = round_name, length, bits
+    def __init__(self, round_name: bytes, length: int, bits: int, least: int = 0) -> None:
+        self._name, self.length, self.bits, self._least = round_name, length, bits, least
         self.keys: dict[int, bytes] = {}  # who said hello
         self.sealed: dict[int, dict[int, bytes]] = {}  # by sender, by receiver
         self.masked: dict[int, Residues] = {}
@@ -157,8 +160,13 @@ class Aggregator:
 
     @property
     def needed(self) -> int:
-        """How many members must be there at every point."""
+        """How many members must answer."""
         return least_answers(len(self.keys))
+
+    @property
+    def smallest(self) -> int:
+        """How many members a sum has at least."""
+        return max(self._least, self.needed)
 
     def take_keys(self, number: int, keys: bytes) -> None:
         """A member's public keys."""
@@ -191,9 +199,9 @@ class Aggregator:
     def total(self) -> Residues:
         """The sum of the symbols of those who were heard, modulo 2^m; `InputError` if too few answered."""
         require(
-            min(len(self.masked), len(self.answers)) >= self.needed,
+            len(self.masked) >= self.smallest and len(self.answers) >= self.needed,
             "answers",
-            f"must be at least {self.needed}",
+            f"must be at least {self.needed}, about {self.smallest} members",
             len(self.answers),
         )
         places = {number: place for place, number in enumerate(sorted(self.keys), 1)}
