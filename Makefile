@@ -13,7 +13,7 @@ SANITIZED = topk or errors or scaffold or any_stack or quantizer or bad_argument
 .PHONY: help setup run test check format bench readers sanitize device flower docs clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: .venv/.dev ## make .venv with everything for development
 

@@ -30,7 +30,15 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     ),
     "Commands": ("commands/index.md",),
     "Paper": ("theory.md", "reproduction.md", "results.md"),
-    "Inside": ("performance.md", "scale.md", "wire-format.md", "decisions.md", "migration.md"),
+    "Inside": (
+        "performance.md",
+        "scale.md",
+        "wire-format.md",
+        "decisions.md",
+        "decisions/core.md",
+        "decisions/live.md",
+        "migration.md",
+    ),
     "API": ("api/index.md",),
 }
 
