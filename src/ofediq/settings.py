@@ -8,6 +8,7 @@ declaration, nothing is converted silently ("5" and true are no numbers), and wh
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import os
 import re
@@ -24,6 +25,9 @@ from ofediq.errors import InputError, shown
 
 Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 Fraction = Annotated[float, Meta(gt=0, le=1)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Fading = Annotated[float, Meta(ge=0, lt=1)]
+Count = Annotated[int, Meta(ge=1)]
 Positive = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
 NonNegative = Annotated[float, Meta(ge=0, le=sys.float_info.max)]
 Seed = Annotated[int, Meta(ge=0, le=2**32 - 1)]
@@ -143,6 +147,44 @@ class Settings:
         return cls(**from_table(cls, content, table))
 
 
+class Ranged:
+    """Base of frozen dataclasses whose types say what their numbers may be, such as pieces of methods.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Pull(Ranged):
+    ...     size: Fading = 0.5
+    ...     side: Literal["left", "right"] = "left"
+    >>> Pull(size=1.0)
+    Traceback (most recent call last):
+    ofediq.errors.InputError: `size` must lie in [0, 1), got 1.0
+    """
+
+    def __post_init__(self) -> None:
+        own: Any = type(self)
+        for name, kind in _ranges(own):
+            value = getattr(self, name)
+            try:
+                msgspec.convert(_python(value), kind)
+            except msgspec.ValidationError:
+                raise InputError(f"`{name}` must {rule(kind)}, got {shown(value)}") from None
+
+
+@functools.cache
+def _ranges(kind: type[Any]) -> tuple[tuple[str, Any], ...]:
+    """The fields of a class whose types say more than that they are numbers or texts."""
+    try:
+        hints = get_type_hints(kind, include_extras=True)
+    except NameError:  # of a class inside a function, or a name that only type checkers read
+        return ()
+    found = ((one.name, hints[one.name]) for one in fields(kind))
+    return tuple(
+        (name, hint)
+        for name, hint in found
+        if {Annotated, Literal} & {get_origin(one) for one in (hint, *get_args(hint))}
+    )
+
+
 def declared(kind: type[Any], table: str | None = None) -> tuple[Declared, ...]:
     """The settings among a class's fields, in their order; with `table` those of this table of a file."""
     if kind not in _DECLARED:  # looking up the types takes a millisecond
@@ -203,7 +245,7 @@ def checked(kind: Any, value: Any, name: str, where: str = "") -> Any:
     Traceback (most recent call last):
     ofediq.errors.InputError: `roster` in [clients] must be a list of texts, got 'ab'
     """
-    plain = value.item() if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 else value
+    plain = _python(value)
     plain = os.fspath(plain) if isinstance(plain, os.PathLike) else plain
     try:
         found = msgspec.convert(plain, kind, dec_hook=_path)
@@ -215,6 +257,11 @@ def checked(kind: Any, value: Any, name: str, where: str = "") -> Any:
     if complaint:
         raise InputError(f"`{name}`{where} {complaint}")
     return found
+
+
+def _python(value: Any) -> Any:
+    """A number of NumPy's as one of Python's."""
+    return value.item() if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 else value
 
 
 def _complaint(info: inspect.Type, value: Any) -> str:
@@ -308,8 +355,8 @@ def _rule(info: inspect.Type) -> str:
     if isinstance(info, inspect.IntType):
         return f"be an integer{_range(info)}"
     if isinstance(info, inspect.FloatType):
-        if info.le == 1:
-            return f"lie in {'[' if info.gt is None else '('}0, 1]"
+        if 1 in (info.le, info.lt):
+            return f"lie in {'[' if info.gt is None else '('}0, 1{']' if info.lt is None else ')'}"
         return f"be a {'finite ' if info.le == sys.float_info.max else ''}number{_range(info)}"
     if isinstance(info, inspect.BoolType):
         return "be true or false"

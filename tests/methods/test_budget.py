@@ -257,7 +257,7 @@ def test_what_is_planned_adds_up_to_the_budget(front: float, period: int) -> Non
         ({"bits_per_step": 0.0}, "`bits_per_step` must be"),
         ({"bits_per_step": 1.0, "steps": 0}, "`steps` must be an integer >= 1, got 0"),
         ({"bits_per_step": 1.0, "front": 1}, r"`front` must lie in \[0, 1\), got 1"),
-        ({"bits_per_step": 1.0, "extra_bits": -1.0}, "`extra_bits` must be >= 0, got -1.0"),
+        ({"bits_per_step": 1.0, "extra_bits": -1.0}, "`extra_bits` must be a finite number >= 0, got -1.0"),
     ],
 )
 def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:

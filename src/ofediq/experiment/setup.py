@@ -132,7 +132,7 @@ def _methods(config: Config, model: Model, stream: Stream, raw: bool) -> dict[st
             stream.clients,
             step_size=config.step_size,
             preset="paper" if config.automatic else str(config.preset),
-            planner=cast(Any, config.planner),  # checked by the configuration
+            planner=config.planner,
             steps=stream.steps,
             epsilon=config.epsilon,
             delta=config.delta,

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ofediq.arrays import Array, namespace
-from ofediq.errors import require_positive
 from ofediq.methods.pieces import piece
 from ofediq.methods.server import ServerRule
+from ofediq.settings import Positive
 
 # Memories of the factor: about 100, 1,000 and 10,000 updates.
 _FADES = np.array([0.99, 0.999, 0.9999], np.float32)
@@ -60,10 +60,7 @@ class Adaptive(ServerRule):
         first: size of the first moves, in units of a parameter whose features and targets have size 1.
     """
 
-    first: float
-
-    def __post_init__(self) -> None:
-        require_positive("first", self.first)
+    first: Positive
 
     @property
     def name(self) -> str:

@@ -13,12 +13,13 @@ import numpy as np
 
 from ofediq.arrays import Array, namespace
 from ofediq.codec import Encoded
-from ofediq.errors import require, require_choice, require_positive
+from ofediq.errors import require_choice
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import Compressor, Vector
 from ofediq.methods.loudness import length
 from ofediq.methods.pieces import piece
 from ofediq.randomness import Address
+from ofediq.settings import Positive, Share
 
 Way = Literal["flip", "scale", "constant"]
 WAYS: tuple[Way, ...] = ("flip", "scale", "constant")
@@ -40,13 +41,8 @@ class Hostile(Compressor):
 
     inner: Compressor
     way: Way
-    share: float = 0.1
-    size: float = 1.0
-
-    def __post_init__(self) -> None:
-        require_choice("way", self.way, WAYS)
-        require(0 <= self.share <= 1, "share", "must lie in [0, 1]", self.share)
-        require_positive("size", self.size)
+    share: Share = 0.1
+    size: Positive = 1.0
 
     @property
     def coding(self) -> Any:

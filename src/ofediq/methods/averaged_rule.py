@@ -13,10 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ofediq.arrays import Array, namespace
-from ofediq.errors import require, require_positive
+from ofediq.errors import require
 from ofediq.methods.loudness import cosine
 from ofediq.methods.pieces import piece
 from ofediq.methods.server import ServerRule
+from ofediq.settings import Fading, Positive
 
 _FADE = np.float32(0.1)  # of the last agreement in the mean of them: single ones are mostly noise
 _START = np.float32(
@@ -61,17 +62,15 @@ class Averaged(ServerRule):
         epsilon: as in Adam.
     """
 
-    step_size: float
+    step_size: Positive
     reach: float = 4.0
-    pull: float = 0.9
-    square_decay: float = 0.999
-    epsilon: float = 1e-8
+    pull: Fading = 0.9
+    square_decay: Positive = 0.999
+    epsilon: Positive = 1e-8
 
     def __post_init__(self) -> None:
-        for name in ("step_size", "square_decay", "epsilon"):
-            require_positive(name, getattr(self, name))
+        super().__post_init__()
         require(self.reach >= 1, "reach", "must be at least 1", self.reach)
-        require(0 <= self.pull < 1, "pull", "must lie in [0, 1)", self.pull)
         require(self.square_decay < 1, "square_decay", "must be below 1", self.square_decay)
 
     @property

@@ -14,16 +14,17 @@ import numpy as np
 from ofediq.arrays import Array, namespace
 from ofediq.codec import Encoded, SymbolCoding
 from ofediq.codec.kit import block_layout
-from ofediq.errors import InputError, WireError, require_integer
+from ofediq.errors import InputError, WireError
 from ofediq.methods.compress import Compressor, Quantize, Vector, identity, quantize
 from ofediq.methods.pieces import piece
 from ofediq.randomness import Address
+from ofediq.settings import Count, Ranged
 
 SERVER = 2**32 - 1
 """The server's number where a message or a draw asks for a client's: no client has it."""
 
 
-class Broadcast(abc.ABC):
+class Broadcast(Ranged, abc.ABC):
     """From the server's model and the clients' copy of it to their next copy."""
 
     exact: bool = False
@@ -31,7 +32,7 @@ class Broadcast(abc.ABC):
     keeps: float = 1.0
     """How much of what the copy lacks the server remembers: with 0 it goes on from the copy."""
 
-    def check(self, dim: int) -> None:  # noqa: B027  # most work for every size
+    def check(self, dim: int) -> None:  # most work for every size
         """Raise `InputError` unless this works for models of `dim` parameters."""
 
     def usual_bits(self, dim: int) -> float:
@@ -148,11 +149,7 @@ class Delta(Broadcast):
     """
 
     quantizer: Quantize
-    refresh: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.refresh is not None:
-            require_integer("refresh", self.refresh, 1)
+    refresh: Count | None = None
 
     def check(self, dim: int) -> None:
         """Refuse a quantiser so coarse that the copies may drift away from the model."""

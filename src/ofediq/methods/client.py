@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ofediq.arrays import Array
-from ofediq.errors import require_positive
 from ofediq.methods.loudness import length
 from ofediq.methods.mirror import Euclidean, MirrorMap
 from ofediq.methods.pieces import piece
 from ofediq.randomness import Address
+from ofediq.settings import Positive, Ranged
 
 
 class Down(NamedTuple):
@@ -53,7 +53,7 @@ class Outcome(NamedTuple):
     accepted: Array  # [n], whether it counted
 
 
-class ClientRule:
+class ClientRule(Ranged):
     """The base of all client rules; the defaults are those of a client without memory.
 
     It may also offer `descent`, the step size eta of a rule that is g' = g - eta gradient and nothing else. Without
@@ -144,11 +144,8 @@ class ClientRule:
 class Ogd(ClientRule):
     """theta_{t+1} = back(dual(g_t) - eta * gradient at g_t): online gradient or mirror descent (Eq. 3)."""
 
-    step_size: float
+    step_size: Positive
     mirror: MirrorMap = field(default_factory=Euclidean)
-
-    def __post_init__(self) -> None:
-        require_positive("step_size", self.step_size)
 
     @property
     def descent(self) -> float | None:

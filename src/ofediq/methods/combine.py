@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ofediq.arrays import Array, namespace
-from ofediq.errors import require, require_choice, require_integer, require_positive
+from ofediq.errors import require, require_choice
 from ofediq.methods.guard import CLIP
 from ofediq.methods.pieces import describe, piece, restore
+from ofediq.settings import Count, Positive, Ranged
 
 
-class Combine(abc.ABC):
+class Combine(Ranged, abc.ABC):
     """From the messages of a round to the vector that the server rule gets.
 
     Attributes:
@@ -102,11 +103,11 @@ class Krum(Combine):
     """
 
     hostile: float = 0.2
-    keep: int = 1
+    keep: Count = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(0 <= self.hostile < 0.5, "hostile", "must lie in [0, 1/2)", self.hostile)
-        require_integer("keep", self.keep, 1)
 
     def total(self, messages: Array, sent: Array) -> Array:
         """The mean of the best, in the place of all."""
@@ -138,12 +139,8 @@ class CentredClipping(Combine):
         rounds: how often.
     """
 
-    radius: float = 1.0
-    rounds: int = 3
-
-    def __post_init__(self) -> None:
-        require_positive("radius", self.radius)
-        require_integer("rounds", self.rounds, 1)
+    radius: Positive = 1.0
+    rounds: Count = 3
 
     def total(self, messages: Array, sent: Array) -> Array:
         """The centre, in the place of each."""

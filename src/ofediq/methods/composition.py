@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ofediq.arrays import Array
-from ofediq.errors import InputError, require, require_choice, require_integer
+from ofediq.errors import InputError, require
 from ofediq.methods.broadcast import Broadcast, Whole
 from ofediq.methods.client import ClientRule
 from ofediq.methods.combine import Combine, Sum
@@ -19,13 +19,14 @@ from ofediq.methods.participation import Participation
 from ofediq.methods.pieces import describe
 from ofediq.methods.server import ServerRule
 from ofediq.methods.windows import Growing
+from ofediq.settings import Count, Ranged
 
 Topology = Literal["federated", "central", "separate", "samples"]
 """Who learns: clients with a server; one learner that sees every sample; each client alone; a server from samples."""
 
 
 @dataclass(frozen=True)
-class Method:
+class Method(Ranged):
     """One way to learn online together.
 
     At step t each client predicts, then learns (`client`). When t is a multiple of `period` the clients chosen by
@@ -52,7 +53,7 @@ class Method:
     participation: Participation
     compress: Compressor
     server: ServerRule
-    period: int = 1
+    period: Count = 1
     topology: Topology = "federated"
     broadcast: Broadcast = field(default_factory=Whole)
     combine: Combine = field(default_factory=Sum)
@@ -60,8 +61,7 @@ class Method:
     windows: Growing | None = None
 
     def __post_init__(self) -> None:
-        require_integer("period", self.period, 1)
-        require_choice("topology", self.topology, get_args(Topology))
+        super().__post_init__()
         if self.topology != "federated" and not self.broadcast.exact:
             raise InputError(f"`broadcast` must be whole without a server, got topology {self.topology!r}")
         if getattr(self.server, "promise", None) is not None:

@@ -20,16 +20,17 @@ from ofediq import codec
 from ofediq.arrays import Array
 from ofediq.codec import Encoded
 from ofediq.codec.kit import bits_for, decode_each
-from ofediq.errors import WireError, require_positive
+from ofediq.errors import WireError
 from ofediq.methods.loudness import best_spread, length, own_step, unpack
 from ofediq.methods.pieces import piece
 from ofediq.randomness import Address
+from ofediq.settings import Positive, Ranged
 from ofediq.theory import quantizer_variance
 
 Vector = npt.NDArray[np.float32]
 
 
-class Compressor(abc.ABC):
+class Compressor(Ranged, abc.ABC):
     """From updates to what the server receives, with a count of bits: a `codec.Scheme`.
 
     One that is unbiased may also offer `variance(dim)`: sigma_q^2 with E||Q(u) - u||^2 <= sigma_q^2 ||u||^2 for
@@ -48,7 +49,7 @@ class Compressor(abc.ABC):
     signal: ClassVar[Any] = None
     scheduled: ClassVar[bool] = False
 
-    def check(self, dim: int) -> None:  # noqa: B027  # most work for every size
+    def check(self, dim: int) -> None:  # most work for every size
         """Raise `InputError` unless it works for vectors of `dim` coordinates."""
 
     def on_device(self) -> Compressor:
@@ -122,11 +123,8 @@ class Grid(codec.Grid, Compressor):
         spread: norm of a sampled update in grid steps, as in `NormProportional`.
     """
 
-    spread: float = best_spread()
+    spread: Positive = best_spread()
     coding = "entropy"
-
-    def __post_init__(self) -> None:
-        require_positive("spread", self.spread)
 
     def common_step(self, signal: Array) -> Array:
         """z."""

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.errors import require_integer
 from ofediq.methods.composition import Method
+from ofediq.settings import Count, Ranged
 
 Curve = npt.NDArray[np.float64]
 
@@ -31,7 +31,7 @@ _KINDS = ("task", "model", "d")  # topics that all clients listen to
 
 
 @dataclass(frozen=True)
-class Connection:
+class Connection(Ranged):
     """A client's connection to the broker; names are part of every topic.
 
     Attributes:
@@ -41,13 +41,9 @@ class Connection:
             beforehand who sends. Where rounds follow a clock they are silent.
     """
 
-    federation: int = 8
-    client: int = 4
+    federation: Count = 8
+    client: Count = 4
     passes: bool = False
-
-    def __post_init__(self) -> None:
-        require_integer("federation", self.federation, 1)
-        require_integer("client", self.client, 1)
 
     def update_bytes(self, method: Method, dim: int) -> int:
         """Bytes that a client's update costs beside its payload, acknowledged."""

@@ -9,12 +9,13 @@ import numpy as np
 from ofediq.arrays import Array, float32, namespace
 from ofediq.codec import Encoded
 from ofediq.codec import Grid as GridScheme
-from ofediq.errors import WireError, require, require_positive
+from ofediq.errors import WireError
 from ofediq.methods.broadcast import SERVER, Broadcast
 from ofediq.methods.compress import Vector, identity
 from ofediq.methods.pieces import piece
 from ofediq.methods.windows import Growing
 from ofediq.randomness import Address
+from ofediq.settings import Fading, Positive, Share
 
 _PARTS = 32  # steps of the grid between a power of two and the next
 _HEAD = 2  # bytes that say the step
@@ -58,15 +59,10 @@ class Metered(Broadcast):
         keeps: how much of what the clients lack is remembered, in [0, 1].
     """
 
-    bits: float
+    bits: Positive
     windows: Growing | None = None
-    lean: float = 0.8
-    keeps: float = 0.3
-
-    def __post_init__(self) -> None:
-        require_positive("bits", self.bits)
-        require(0 <= self.lean < 1, "lean", "must lie in [0, 1)", self.lean)
-        require(0 <= self.keeps <= 1, "keeps", "must lie in [0, 1]", self.keeps)
+    lean: Fading = 0.8
+    keeps: Share = 0.3
 
     def usual_bits(self, dim: int) -> float:
         """The mean."""

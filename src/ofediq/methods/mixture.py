@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 
 from ofediq.arrays import Array, map_leaves, namespace
 from ofediq.arrays import column as as_column
-from ofediq.errors import require, require_integer, require_nonnegative
+from ofediq.errors import require
 from ofediq.methods.client import ClientRule, Down, Outcome, Sample, Window
 from ofediq.methods.pieces import piece
 from ofediq.methods.ridge import DRIFTS, first_ridge, learn_ridge
+from ofediq.settings import NonNegative
 
 LARGEST = np.float32(1e18)  # a loss that counts as infinite; times the largest rate it is a number still
 CERTAIN = np.float32(87.0)  # log of the odds from which on the other side has no weight at all
@@ -36,6 +38,7 @@ class Beside(ClientRule):
     idle = False  # who does not send goes on learning
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(not isinstance(self.inner, Beside), "inner", "must not be mixed already", "a mixture")
 
     @property
@@ -154,15 +157,13 @@ class Mixture(Beside):
         outputs: of a linear model without penalty, whose own models are ridge regressions; 0 for any other model.
     """
 
-    own: float = 0.05
+    own: NonNegative = 0.05
     horizon: float = 1000.0
-    outputs: int = 0
+    outputs: Annotated[int, Meta(ge=0)] = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_nonnegative("own", self.own)
         require(self.horizon >= 1, "horizon", "must be a number >= 1", self.horizon)
-        require_integer("outputs", self.outputs, 0)
 
     @property
     def prior(self) -> tuple[float, ...]:

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ofediq.arrays import Array, namespace
-from ofediq.errors import require_positive
 from ofediq.methods.pieces import piece
 from ofediq.methods.server import ServerRule
+from ofediq.settings import Positive
 
 
 class Bets(NamedTuple):
@@ -62,10 +62,7 @@ class Coin(ServerRule):
         stake: first wealth of a coordinate in units of its first gradient; its first move is about 0.46 of it.
     """
 
-    stake: float
-
-    def __post_init__(self) -> None:
-        require_positive("stake", self.stake)
+    stake: Positive
 
     @property
     def name(self) -> str:

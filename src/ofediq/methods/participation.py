@@ -15,13 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.arrays import Array, namespace
-from ofediq.errors import InputError, require, require_fraction, require_integer, require_positive
+from ofediq.errors import InputError, require, require_fraction
 from ofediq.methods.loudness import loudness
 from ofediq.methods.pieces import piece
 from ofediq.randomness import Address, Purpose, stream_key, uniform, words
+from ofediq.settings import Count, Fraction, Positive, Ranged
 
 
-class Participation(abc.ABC):
+class Participation(Ranged, abc.ABC):
     """Who sends, and with which probability.
 
     It may also offer `independent`, true if every client sends with its rate whatever the others, other steps and the
@@ -114,10 +115,7 @@ class FixedSize(Participation):
     never have K p < 1. There one client is drawn and sends with probability K p, so that no budget is exceeded.
     """
 
-    rate: float
-
-    def __post_init__(self) -> None:
-        require_fraction("rate", self.rate)
+    rate: Fraction
 
     @property
     def everyone(self) -> bool:
@@ -156,11 +154,8 @@ class InTurns(Participation):
         groups: g.
     """
 
-    groups: int
+    groups: Count
     scheduled = True
-
-    def __post_init__(self) -> None:
-        require_integer("groups", self.groups, 1)
 
     @property
     def everyone(self) -> bool:
@@ -191,14 +186,10 @@ class NormProportional(Participation):
     below `floor`, the smallest that draws can tell apart. `loudness` says what z limits besides.
     """
 
-    spread: float
-    floor: float = 2.0**-24
+    spread: Positive
+    floor: Fraction = 2.0**-24
     foreseeable = False
     signal = "grid_step"
-
-    def __post_init__(self) -> None:
-        require_positive("spread", self.spread)
-        require_fraction("floor", self.floor)
 
     @property
     def proportional(self) -> tuple[float, float]:

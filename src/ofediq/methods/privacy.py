@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ofediq.arrays import Array, namespace
-from ofediq.errors import require_integer
 from ofediq.methods.composition import Method
 from ofediq.methods.pieces import piece
 from ofediq.methods.server import Totals, Wrapping
+from ofediq.settings import Count
 from ofediq.theory.privacy import Promise
 
 
@@ -28,12 +28,9 @@ class Promised(Wrapping):
         horizon: the last step that was accounted for; None for no end.
     """
 
-    least: int
+    least: Count
     promise: Promise | None = None
     horizon: int | None = None
-
-    def __post_init__(self) -> None:
-        require_integer("least", self.least, 1)
 
     @property
     def descent(self) -> float | None:

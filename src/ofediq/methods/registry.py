@@ -15,15 +15,16 @@ import logging
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from ofediq.calls import parse_call
-from ofediq.errors import InputError, OFedIQError, require, require_choice, require_fraction, require_integer
+from ofediq.errors import InputError, OFedIQError, require, require_choice
 from ofediq.methods.allowance import Counted, within
 from ofediq.methods.composition import Method
 from ofediq.methods.connection import Connection, fedogd_bytes
+from ofediq.settings import Count, Fraction, Ranged
 
 GROUP = "ofediq.methods"
 
@@ -31,12 +32,14 @@ _log = logging.getLogger(__name__)
 
 Build = TypeVar("Build", bound=Callable[..., Method])
 
+Planner = Literal["paper", "exact"]
+
 COMMON = ("step_size", "preset")
 """Parameters that every method may have, and that a run sets for all of its methods."""
 
 
 @dataclass(frozen=True)
-class Terms:
+class Terms(Ranged):
     """What a method is fitted to.
 
     Attributes:
@@ -52,22 +55,16 @@ class Terms:
         features: numbers in a sample, where they are known: for methods that send samples.
     """
 
-    budget: float
-    dim: int
-    clients: int
+    budget: Fraction
+    dim: Count
+    clients: Count
     steps: int | None = None
-    planner: str = "paper"
+    planner: Planner = "paper"
     preset: str = "paper"
     epsilon: float | None = None
     delta: float = 1e-5
     extra_bits: float = 0.0
     features: int | None = None
-
-    def __post_init__(self) -> None:
-        require_fraction("budget", self.budget)
-        require_integer("dim", self.dim, 1)
-        require_integer("clients", self.clients, 1)
-        require_choice("planner", self.planner, ("paper", "exact"))
 
     @property
     def bits_per_step(self) -> float:
@@ -312,7 +309,7 @@ def at_budget(
     *,
     step_size: float | None = None,
     preset: str = "paper",
-    planner: str = "paper",
+    planner: Planner = "paper",
     steps: int | None = None,
     epsilon: float | None = None,
     delta: float = 1e-5,

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ofediq.arrays import Array, float32, map_leaves, namespace
-from ofediq.errors import InputError, require, require_positive
+from ofediq.errors import InputError, require
 from ofediq.methods.fingerprint import fingerprint
 from ofediq.methods.mirror import Euclidean, MirrorMap
 from ofediq.methods.pieces import piece
+from ofediq.settings import Positive, Ranged
 
 
 class Totals(NamedTuple):
@@ -37,7 +38,7 @@ class Totals(NamedTuple):
         return float32(self.senders + (self.senders == 0))
 
 
-class ServerRule(abc.ABC):
+class ServerRule(Ranged, abc.ABC):
     """From a model and a sum of updates to the next model.
 
     It may also offer `descent`, the step size eta of a rule that is w' = w - eta/K total and nothing else. Without it
@@ -199,11 +200,8 @@ def unless_empty(totals: Totals, after: Any, before: Any) -> Any:
 class Descend(ServerRule):
     """w' = back(dual(w) - eta / K * total): Eq. (7) of the paper when the mirror map is Euclidean."""
 
-    step_size: float
+    step_size: Positive
     mirror: MirrorMap = field(default_factory=Euclidean)
-
-    def __post_init__(self) -> None:
-        require_positive("step_size", self.step_size)
 
     @property
     def name(self) -> str:
@@ -242,14 +240,13 @@ class Adam(ServerRule):
     their start at zero: m' = m / (1 - a^n), v' = v / (1 - b^n) after n updates.
     """
 
-    step_size: float
-    decay: float = 0.9
-    square_decay: float = 0.999
-    epsilon: float = 1e-8
+    step_size: Positive
+    decay: Positive = 0.9
+    square_decay: Positive = 0.999
+    epsilon: Positive = 1e-8
 
     def __post_init__(self) -> None:
-        for name in ("step_size", "decay", "square_decay", "epsilon"):
-            require_positive(name, getattr(self, name))
+        super().__post_init__()
         require(max(self.decay, self.square_decay) < 1, "decay", "must be below 1", self.decay)
 
     @property

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ofediq.arrays import Array, namespace
-from ofediq.errors import require
 from ofediq.methods.pieces import piece
 from ofediq.methods.server import Keeping, ServerRule, Totals, unless_empty
+from ofediq.settings import Fraction
 
 
 class ShiftedState(NamedTuple):
@@ -30,11 +30,8 @@ class Shifted(Keeping):
         told: whether H / K goes with every broadcast, for clients that cannot know it.
     """
 
-    pace: float = 1.0
+    pace: Fraction = 1.0
     told: bool = False
-
-    def __post_init__(self) -> None:
-        require(0 < self.pace <= 1, "pace", "must lie in (0, 1]", self.pace)
 
     @property
     def vectors(self) -> tuple[str, ...]:  # type: ignore[override]  # depends on a field

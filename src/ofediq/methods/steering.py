@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ofediq.arrays import Array, float32, namespace
-from ofediq.errors import require, require_integer, require_positive
 from ofediq.methods.compress import Compressor
 from ofediq.methods.loudness import (
     OWN_BITS,
@@ -28,6 +27,7 @@ from ofediq.methods.loudness import (
 )
 from ofediq.methods.pieces import piece
 from ofediq.methods.windows import Growing
+from ofediq.settings import Count, Fading, NonNegative, Positive, Ranged
 
 _WINDOW = 1000  # steps over which an endless run makes up for what it did not spend
 _GAIN = 0.7  # of the whole correction in one step: what arrives is random
@@ -58,7 +58,7 @@ class Signal(NamedTuple):
 
 @piece
 @dataclass(frozen=True)
-class Budget:
+class Budget(Ranged):
     """Meet `bits_per_step` uplink bits on average over `steps` steps.
 
     Minimising the sum of all variances under one total budget asks for a constant z, so the bits follow the size of
@@ -88,21 +88,13 @@ class Budget:
         windows: of what lengths, where they grow.
     """
 
-    bits_per_step: float
-    steps: int | None = None
-    front: float = 0.5
-    spread: float = best_spread()
-    extra_bits: float = 0.0
+    bits_per_step: Positive
+    steps: Count | None = None
+    front: Fading = 0.5
+    spread: Positive = best_spread()
+    extra_bits: NonNegative = 0.0
     message: Compressor | None = None
     windows: Growing | None = None
-
-    def __post_init__(self) -> None:
-        require_positive("bits_per_step", self.bits_per_step)
-        if self.steps is not None:
-            require_integer("steps", self.steps, 1)
-        require(0 <= self.front < 1, "front", "must lie in [0, 1)", self.front)
-        require_positive("spread", self.spread)
-        require(self.extra_bits >= 0, "extra_bits", "must be >= 0", self.extra_bits)
 
     def init(self, dim: int, clients: int, period: int = 1) -> Signal:
         """Before the first round of `clients` clients with `dim` parameters each."""

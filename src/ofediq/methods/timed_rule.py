@@ -12,6 +12,7 @@ from ofediq.errors import require
 from ofediq.methods.loudness import cosine
 from ofediq.methods.pieces import piece
 from ofediq.methods.server import Adam, Keeping, ServerRule, Totals
+from ofediq.settings import Share
 
 _PACE = 0.5  # how fast the reach follows what gradients say
 _USUAL = 0.05  # agreement of a gradient with the move before it that asks for no change
@@ -48,11 +49,11 @@ class Timed(Keeping):
         longest: how many times as far as Adam's a move may reach, at least 1; None for r = 1.
     """
 
-    power: float = 0.2
+    power: Share = 0.2
     longest: float | None = None
 
     def __post_init__(self) -> None:
-        require(0 <= self.power <= 1, "power", "must lie in [0, 1]", self.power)
+        super().__post_init__()
         require(self.longest is None or self.longest >= 1, "longest", "must be at least 1", self.longest)
 
     def begin(self, params: Array, clients: int, period: int) -> TimedState:

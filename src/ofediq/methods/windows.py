@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
 from ofediq.arrays import Array, namespace
-from ofediq.errors import require, require_integer
+from ofediq.errors import require
 from ofediq.methods.pieces import piece
+from ofediq.settings import Ranged, limited
 
 Steps = npt.NDArray[np.int32]
 
@@ -19,7 +21,7 @@ _MOST_WINDOWS = 2**22  # of the longest: their ends are kept in memory
 
 @piece
 @dataclass(frozen=True)
-class Growing:
+class Growing(Ranged):
     """Windows of about `longest` sqrt(t / T) steps, so that N = 2 T / `longest` of them end near T (n / N)^2.
 
     What is learnt early helps all later steps, and late gradients say little new. Lengths are 1, 2, 3, 4, 6, 8, 12,
@@ -34,12 +36,12 @@ class Growing:
     """
 
     longest: float
-    steps: int
+    steps: Annotated[int, limited(1, 2**30)]
     shortest: float = 1.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(1 <= self.longest < 2**20, "longest", "must lie in [1, 2^20)", self.longest)
-        require_integer("steps", self.steps, 1, 2**30)
         require(1 <= self.shortest <= self.longest, "shortest", "must lie in [1, longest]", self.shortest)
         many = self.steps / self.longest <= _MOST_WINDOWS
         require(many, "steps", f"must be at most {_MOST_WINDOWS:,} of the longest windows", self.steps)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ofediq.arrays import Array, namespace
-from ofediq.errors import require
 from ofediq.methods.client import ClientRule, Down, Outcome, Window
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import quantize
@@ -19,6 +18,7 @@ from ofediq.methods.presets import method, preset_server
 from ofediq.methods.registry import Terms, named
 from ofediq.methods.shifted_rule import shifted
 from ofediq.methods.zoo.qsgd import levels_within
+from ofediq.settings import Fraction
 
 
 @piece
@@ -26,12 +26,9 @@ from ofediq.methods.zoo.qsgd import levels_within
 class Remembering(ClientRule):
     """Sends u - h; h <- h + a times what was decoded."""
 
-    pace: float
+    pace: Fraction
     moves = False
     receipts = True
-
-    def __post_init__(self) -> None:
-        require(0 < self.pace <= 1, "pace", "must lie in (0, 1]", self.pace)
 
     @property
     def kept(self) -> float:  # type: ignore[override]  # depends on a field

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ofediq.arrays import Array, namespace
-from ofediq.errors import require_fraction
 from ofediq.methods.client import ClientRule, Down, Outcome, Window
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import keep_largest
@@ -18,6 +17,7 @@ from ofediq.methods.presets import method, preset_server
 from ofediq.methods.registry import named
 from ofediq.methods.shifted_rule import shifted
 from ofediq.methods.zoo.topk_ef import spend_on_largest
+from ofediq.settings import Fraction
 
 
 @piece
@@ -25,15 +25,12 @@ from ofediq.methods.zoo.topk_ef import spend_on_largest
 class Tracking(ClientRule):
     """v <- (1 - a) v + a u is a client's momentum; it sends v - h, and h is what the server knows of v."""
 
-    momentum: float
+    momentum: Fraction
     moves = False
     divides = False
     receipts = True
     kept = 1.0
     idle = False  # momentum goes on while nothing is sent
-
-    def __post_init__(self) -> None:
-        require_fraction("momentum", self.momentum)
 
     def memory(self, params: Array) -> dict[str, Array]:
         """v = h = 0."""

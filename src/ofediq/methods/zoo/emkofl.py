@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from ofediq.arrays import Array, float32, namespace
 from ofediq.codec import Encoded
 from ofediq.codec.schemes.scheme import read_floats, write_floats
-from ofediq.errors import WireError, require_integer, require_positive
+from ofediq.errors import WireError
 from ofediq.methods.broadcast import SERVER, Broadcast
 from ofediq.methods.client import ClientRule, Down, Outcome, Sample, Window
 from ofediq.methods.composition import Method
@@ -22,6 +22,7 @@ from ofediq.methods.presets import method
 from ofediq.methods.registry import Terms, named
 from ofediq.methods.server import FromTotals, Totals
 from ofediq.randomness import Purpose, stream_key, uniform
+from ofediq.settings import Positive, limited
 
 
 def block_size(dim: int, kernels: int) -> int:
@@ -69,15 +70,11 @@ def shares(logs: Array) -> Array:
 class ManyKernels(ClientRule):
     """For all i: theta_i <- theta_i - eta g_i(theta_i). Predicts with the kernel that the server names."""
 
-    step_size: float
-    kernels: int
+    step_size: Positive
+    kernels: Annotated[int, limited(1, 256)]
     divides = False
     idle = False  # who does not send goes on learning
     personal = True
-
-    def __post_init__(self) -> None:
-        require_positive("step_size", self.step_size)
-        require_integer("kernels", self.kernels, 1, 256)
 
     def memory(self, params: Array) -> dict[str, Array]:
         """theta of all kernels."""
@@ -140,15 +137,11 @@ def _number(down: Down, name: str) -> Array:
 class KernelDraw(FromTotals):
     """theta_J <- mean over the senders; then J is what clients predict with, and the next J is drawn by weight."""
 
-    kernels: int
-    weight_step: float = 8.0
+    kernels: Annotated[int, limited(1, 256)]
+    weight_step: Positive = 8.0
     name = "emkofl"
     scalars = ("kernel", "next")
     alone = "`rule` must be eM-KOFL's own, which draws kernels"
-
-    def __post_init__(self) -> None:
-        require_integer("kernels", self.kernels, 1, 256)
-        require_positive("weight_step", self.weight_step)
 
     def init(self, params: Array) -> dict[str, Array]:
         """Equal weights; the first kernel."""

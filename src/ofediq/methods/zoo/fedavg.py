@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ofediq.arrays import Array
-from ofediq.errors import require_choice, require_nonnegative, require_positive
+from ofediq.errors import require_choice
 from ofediq.methods.client import ClientRule, Down, Sample, Window, local_ogd
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import quantize
@@ -19,6 +19,7 @@ from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
 from ofediq.methods.registry import Terms, named
 from ofediq.methods.server import FromTotals, Totals, descend
+from ofediq.settings import NonNegative, Positive
 
 
 @piece
@@ -26,13 +27,9 @@ from ofediq.methods.server import FromTotals, Totals, descend
 class Proximal(ClientRule):
     """y <- y - eta (g(y) + mu (y - w)); sends (w - y) / eta, the sum of what it moved by."""
 
-    step_size: float
-    pull: float = 0.0
+    step_size: Positive
+    pull: NonNegative = 0.0
     divides = False
-
-    def __post_init__(self) -> None:
-        require_positive("step_size", self.step_size)
-        require_nonnegative("pull", self.pull)
 
     def learn(self, window: Window, sample: Sample, down: Down, memory: Any) -> Window:
         """One step, pulled back towards the common model."""
@@ -46,11 +43,8 @@ class Proximal(ClientRule):
 class SenderMean(FromTotals):
     """w <- w - eta times the mean of the updates over those who sent."""
 
-    step_size: float
+    step_size: Positive
     name = "sender_mean"
-
-    def __post_init__(self) -> None:
-        require_positive("step_size", self.step_size)
 
     def moved(self, params: Array, totals: Totals, state: Any) -> tuple[Array, Any]:
         """Divided by the number of senders, whoever they are."""

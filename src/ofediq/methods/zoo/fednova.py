@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ofediq.arrays import Array, namespace
-from ofediq.errors import require_positive
 from ofediq.methods.client import ClientRule, Down, Window
 from ofediq.methods.composition import Method
 from ofediq.methods.participation import bernoulli
@@ -18,6 +17,7 @@ from ofediq.methods.presets import method
 from ofediq.methods.registry import Terms, named
 from ofediq.methods.server import FromTotals, Totals
 from ofediq.methods.zoo.fedavg import spend_on_periods
+from ofediq.settings import Positive
 
 
 @piece
@@ -25,11 +25,8 @@ from ofediq.methods.zoo.fedavg import spend_on_periods
 class Normalised(ClientRule):
     """y <- y - eta g(y); sends d = (w - y) / (eta tau), the mean of its tau gradients, and tau."""
 
-    step_size: float
+    step_size: Positive
     divides = False
-
-    def __post_init__(self) -> None:
-        require_positive("step_size", self.step_size)
 
     def sends(self, dim: int) -> dict[str, int]:
         """The mean gradient, and how many there were."""
@@ -51,11 +48,8 @@ class Normalised(ClientRule):
 class NormalisedServer(FromTotals):
     """w <- w - eta (mean of tau) (mean of d), both over those who sent."""
 
-    step_size: float
+    step_size: Positive
     name = "fednova"
-
-    def __post_init__(self) -> None:
-        require_positive("step_size", self.step_size)
 
     def moved(self, params: Array, totals: Totals, state: Any) -> tuple[Array, Any]:
         """The mean direction, as far as the mean number of steps; one step where their number is not told."""

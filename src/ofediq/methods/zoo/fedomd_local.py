@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 
 from ofediq.arrays import Array
-from ofediq.errors import require_choice, require_positive
 from ofediq.methods.client import ClientRule, Down, Window
 from ofediq.methods.composition import Method
 from ofediq.methods.mirror import Euclidean, MirrorMap, mirror_map
@@ -17,6 +16,7 @@ from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
 from ofediq.methods.registry import named
 from ofediq.methods.server import FromTotals, Totals
+from ofediq.settings import Positive
 
 Average = Literal["primal", "dual"]
 """Which mean is taken: of the models, or of their images under the mirror map."""
@@ -27,15 +27,11 @@ Average = Literal["primal", "dual"]
 class LocalMirror(ClientRule):
     """Predicts with y;  y <- back(dual(y) - eta g(y)); sends (w - y) / eta, or the sum of its gradients if dual."""
 
-    step_size: float
+    step_size: Positive
     mirror: MirrorMap = field(default_factory=Euclidean)
     average: Average = "primal"
     divides = False
     personal = True
-
-    def __post_init__(self) -> None:
-        require_positive("step_size", self.step_size)
-        require_choice("average", self.average, ("primal", "dual"))
 
     def experts(self, window: Window, down: Down, memory: Any) -> tuple[tuple[Array, Array], ...]:
         """Its own model, wherever it is by now."""
@@ -57,13 +53,9 @@ class LocalMirror(ClientRule):
 class MirrorMean(FromTotals):
     """w <- the mean of the senders' models, or back(the mean of their duals)."""
 
-    step_size: float
+    step_size: Positive
     mirror: MirrorMap = field(default_factory=Euclidean)
     average: Average = "primal"
-
-    def __post_init__(self) -> None:
-        require_positive("step_size", self.step_size)
-        require_choice("average", self.average, ("primal", "dual"))
 
     @property
     def name(self) -> str:

@@ -10,12 +10,13 @@ from typing import Any, Literal
 import numpy as np
 
 from ofediq.arrays import Array, namespace
-from ofediq.errors import require, require_choice, require_integer, require_positive
+from ofediq.errors import require
 from ofediq.methods.client import Down, Sample, Window
 from ofediq.methods.composition import Method
 from ofediq.methods.mixture import CERTAIN, LARGEST, NOTHING, Beside, finite, inside
 from ofediq.methods.pieces import piece
 from ofediq.methods.registry import Terms, make, named
+from ofediq.settings import Count, Positive
 
 
 @piece
@@ -33,16 +34,9 @@ class Mixed(Beside):
         mixing: `root` or `adaptive`.
     """
 
-    step_size: float = 0.01
-    steps: int | None = None
+    step_size: Positive = 0.01
+    steps: Count | None = None
     mixing: Literal["root", "adaptive"] = "root"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive("step_size", self.step_size)
-        require_choice("mixing", self.mixing, ("root", "adaptive"))
-        if self.steps is not None:
-            require_integer("steps", self.steps, 1)
 
     def first(self, params: Array) -> dict[str, Array]:
         """The own model, which starts as the common one; G = 0; what the rate depends on."""

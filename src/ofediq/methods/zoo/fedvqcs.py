@@ -14,7 +14,7 @@ import numpy as np
 from ofediq.arrays import Array, float32, namespace
 from ofediq.codec.message import Vector
 from ofediq.codec.schemes import Codebook
-from ofediq.errors import require, require_integer, require_positive
+from ofediq.errors import require
 from ofediq.methods.client import Down, Outcome, Window
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import Compressor, keep_largest
@@ -25,6 +25,7 @@ from ofediq.methods.registry import Terms, named
 from ofediq.methods.server import FromTotals, Totals
 from ofediq.methods.zoo.topk_ef import ErrorFeedback
 from ofediq.randomness import Address, Purpose, stream_key, uniform
+from ofediq.settings import Count, Positive, Ranged
 
 ITERATIONS = 20
 """Of the recovery."""
@@ -46,16 +47,15 @@ class Blocks(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sensing:
+class Sensing(Ranged):
     """What both sides know: sizes for blocks of `block` coordinates, from which those of every vector follow."""
 
-    block: int
-    measurements: int
-    keep: int
+    block: Count
+    measurements: Count
+    keep: Count
 
     def __post_init__(self) -> None:
-        for name in ("block", "measurements", "keep"):
-            require_integer(name, getattr(self, name), 1)
+        super().__post_init__()
         for name, most in (("measurements", self.block), ("keep", self.measurements)):
             require(getattr(self, name) <= most, name, f"must be at most {most}", getattr(self, name))
 
@@ -82,12 +82,8 @@ def projection(measurements: int, size: int) -> Vector:
 class SensedUpdate(Sensing, ErrorFeedback):
     """a = e + u;  kept = the S largest of each block of a;  sends A kept;  e <- a - kept."""
 
-    step_size: float = 0.01
+    step_size: Positive = 0.01
     moves = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive("step_size", self.step_size)
 
     def sends(self, dim: int) -> dict[str, int]:
         """Measurements of all blocks."""
@@ -135,13 +131,9 @@ class SparseRecovery(Sensing, FromTotals):
     largest min(senders S, M / 4) coordinates of a block.
     """
 
-    step_size: float = 0.01
+    step_size: Positive = 0.01
     name = "recover"
     alone = "`rule` must be FedVQCS's own, which recovers what was sent"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive("step_size", self.step_size)
 
     def moved(self, params: Array, totals: Totals, state: Any) -> tuple[Array, Any]:
         """One step along what was recovered."""

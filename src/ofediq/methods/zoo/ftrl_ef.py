@@ -19,6 +19,7 @@ from ofediq.methods.presets import method
 from ofediq.methods.registry import named
 from ofediq.methods.server import ServerRule
 from ofediq.methods.zoo.topk_ef import ErrorFeedback, spend_on_largest
+from ofediq.settings import Positive
 
 
 class Leader(NamedTuple):
@@ -41,15 +42,10 @@ class Ftrl(ServerRule):
         radius: of the ball; None for no end.
     """
 
-    step_size: float
-    radius: float | None = None
+    step_size: Positive
+    radius: Positive | None = None
     name = "ftrl"
     alone = "`rule` must be FTRL's own, which keeps the sum of all rounds"
-
-    def __post_init__(self) -> None:
-        require_positive("step_size", self.step_size)
-        if self.radius is not None:
-            require_positive("radius", self.radius)
 
     def init(self, params: Array) -> Leader:
         """Nothing has arrived."""

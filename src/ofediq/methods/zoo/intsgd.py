@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ofediq.arrays import Array, float32, namespace
-from ofediq.errors import require
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import grid
 from ofediq.methods.loudness import UNKNOWN, length, pack
@@ -18,6 +17,7 @@ from ofediq.methods.presets import federated
 from ofediq.methods.registry import named
 from ofediq.methods.steered_rule import Steering, steered
 from ofediq.methods.steering import Budget
+from ofediq.settings import Fading, Ranged
 
 _SPREAD = 1e-3  # grid steps: no update is so short that its client would rather be sampled
 
@@ -31,7 +31,7 @@ class IntegerScale(NamedTuple):
 
 @piece
 @dataclass(frozen=True)
-class Integers:
+class Integers(Ranged):
     """alpha = sqrt(D) / sqrt(2 K r), where r follows the squared norm of the mean update.
 
     r <- beta r + (1 - beta) ||sum / K||^2, from the first sum on. While nothing is known, messages are as fine as
@@ -41,10 +41,7 @@ class Integers:
         decay: beta.
     """
 
-    decay: float = 0.9
-
-    def __post_init__(self) -> None:
-        require(0 <= self.decay < 1, "decay", "must lie in [0, 1)", self.decay)
+    decay: Fading = 0.9
 
     def init(self, dim: int, clients: int, period: int = 1) -> IntegerScale:
         """Nothing is known."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ofediq.arrays import Array, float32, namespace
 from ofediq.codec.schemes import Rounded
-from ofediq.errors import InputError, require_integer, require_nonnegative, require_positive
+from ofediq.errors import InputError
 from ofediq.methods.client import ClientRule, Down, Outcome, Window
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import Compressor
@@ -22,6 +22,7 @@ from ofediq.methods.presets import method
 from ofediq.methods.registry import Terms, named
 from ofediq.methods.server import ServerRule, Totals
 from ofediq.randomness import Address
+from ofediq.settings import Count, NonNegative, Positive, limited
 
 DEPTH = 10
 """How many of the model's last moves a client compares with: d = 1 .. 10."""
@@ -66,17 +67,13 @@ class Lazy(ClientRule):
     silent windows.
     """
 
-    bits: int
-    patience: int = 100
+    bits: Annotated[int, limited(1, 16)]
+    patience: Count = 100
     moves = False
     divides = False
     idle = False
     receipts = True
     kept = 1.0
-
-    def __post_init__(self) -> None:
-        require_integer("bits", self.bits, 1, 16)
-        require_integer("patience", self.patience, 1)
 
     def memory(self, params: Array) -> dict[str, Array]:
         """h = 0, and a client that has been silent long enough: everyone begins with a message."""
@@ -124,15 +121,11 @@ class LazyServer(ServerRule):
     clients need not remember models.
     """
 
-    step_size: float
-    threshold: float
+    step_size: Positive
+    threshold: NonNegative
     name = "lazy"
     scalars = ("trigger",)
     alone = "`server` must be left out and `step_size` be given where the server keeps what clients said last"
-
-    def __post_init__(self) -> None:
-        require_positive("step_size", self.step_size)
-        require_nonnegative("threshold", self.threshold)
 
     def init(self, params: Array) -> dict[str, Array]:
         """Nothing heard, nothing moved."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from ofediq.codec import SymbolCoding
 from ofediq.methods.composition import Method
@@ -15,7 +15,7 @@ from ofediq.theory import Plan, plan
 
 def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
     """What the planner chooses; where levels, blocks or period are set by hand, the rate spends what is left."""
-    chosen = plan(terms.budget, terms.dim, clients=terms.clients, method=cast(Any, terms.planner))
+    chosen = plan(terms.budget, terms.dim, clients=terms.clients, method=terms.planner)
     values = {name: getattr(chosen, name) for name in ("rate", "levels", "blocks", "period")}
     if not {"levels", "blocks", "period"} & set(given):
         return values

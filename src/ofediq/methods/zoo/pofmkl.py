@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from ofediq.arrays import Array, namespace
 from ofediq.codec import Encoded
 from ofediq.codec.schemes.scheme import read_floats, vector, write_floats
-from ofediq.errors import InputError, WireError, require_fraction, require_integer, require_positive
+from ofediq.errors import InputError, WireError
 from ofediq.methods.client import ClientRule, Down, Outcome, Sample, Window
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import Compressor, Vector
@@ -22,6 +22,7 @@ from ofediq.methods.registry import Terms, named
 from ofediq.methods.server import descend
 from ofediq.methods.zoo.emkofl import alone, block_mask, block_size, draw_kernel, each_alone, shares
 from ofediq.randomness import Address, Purpose, uniform
+from ofediq.settings import Fraction, Positive, limited
 
 
 @piece
@@ -29,17 +30,12 @@ from ofediq.randomness import Address, Purpose, uniform
 class OwnWeights(ClientRule):
     """f = sum of w_i f_i; w_i *= exp(-r loss_i); sends the gradient of one kernel I ~ q, divided by q_I."""
 
-    kernels: int
-    weight_step: float
-    explore: float
+    kernels: Annotated[int, limited(1, 256)]
+    weight_step: Positive
+    explore: Fraction
     moves = False
     idle = False  # who does not send goes on weighing
     personal = True
-
-    def __post_init__(self) -> None:
-        require_integer("kernels", self.kernels, 1, 256)
-        require_positive("weight_step", self.weight_step)
-        require_fraction("explore", self.explore)
 
     def memory(self, params: Array) -> dict[str, Array]:
         """log w = 0."""
@@ -90,13 +86,10 @@ class OwnWeights(ClientRule):
 class LargestBlock(Compressor):
     """The largest of `kernels` equal blocks as it is, and its number; all of an update that has only one."""
 
-    kernels: int
+    kernels: Annotated[int, limited(1, 256)]
     coding = "raw"
     name = "largest_block"
     unbiased = False
-
-    def __post_init__(self) -> None:
-        require_integer("kernels", self.kernels, 1, 256)
 
     def formula_bits(self, dim: int) -> float:
         """32 for each number of a block, and a byte."""

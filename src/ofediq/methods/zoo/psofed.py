@@ -11,7 +11,7 @@ import numpy as np
 from ofediq.arrays import Array, namespace
 from ofediq.codec import Encoded
 from ofediq.codec.schemes.scheme import read_floats, vector, write_floats
-from ofediq.errors import InputError, WireError, require_choice, require_integer, require_positive
+from ofediq.errors import InputError, WireError, require_choice, require_integer
 from ofediq.methods.broadcast import Broadcast, whole
 from ofediq.methods.client import ClientRule, Down, Outcome, Window
 from ofediq.methods.composition import Method
@@ -22,6 +22,7 @@ from ofediq.methods.presets import method
 from ofediq.methods.registry import Terms, named
 from ofediq.methods.zoo.fedavg import SenderMean
 from ofediq.randomness import Address
+from ofediq.settings import Count, Positive
 
 
 def _first(dim: int, keep: int, turn: Array) -> Array:
@@ -47,17 +48,13 @@ def _turns(address: Address, shifted: bool, later: int = 0) -> Array:
 class PartlyShared(ClientRule):
     """v = S w + (1 - S) w_k if it is drawn, else w_k; predicts with v; w_k <- v - eta g(v); sends w - w_k."""
 
-    step_size: float
-    keep: int
+    step_size: Positive
+    keep: Count
     shifted: bool
     drawn: Bernoulli
     divides = False
     idle = False  # who is not drawn goes on learning
     personal = True
-
-    def __post_init__(self) -> None:
-        require_positive("step_size", self.step_size)
-        require_integer("keep", self.keep, 1)
 
     def memory(self, params: Array) -> dict[str, Array]:
         """w_k = w."""
@@ -95,15 +92,12 @@ class PartlyShared(ClientRule):
 class InTurn(Compressor):
     """M coordinates as they are: those of the next turn, the same for all clients, or `shifted` by their numbers."""
 
-    keep: int
+    keep: Count
     shifted: bool = False
     coding = "raw"
     name = "in_turn"
     unbiased = False
     scheduled = True
-
-    def __post_init__(self) -> None:
-        require_integer("keep", self.keep, 1)
 
     def check(self, dim: int) -> None:
         """At most all of them."""

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ofediq.arrays import Array, namespace
-from ofediq.errors import require_integer, require_positive
 from ofediq.methods.client import ClientRule, Down, Outcome, Sample, Window
 from ofediq.methods.composition import Method
 from ofediq.methods.participation import bernoulli
@@ -17,6 +16,7 @@ from ofediq.methods.presets import method
 from ofediq.methods.registry import named
 from ofediq.methods.server import FromTotals, Totals
 from ofediq.methods.zoo.fedavg import spend_on_periods
+from ofediq.settings import Count, Positive
 
 
 @piece
@@ -24,15 +24,11 @@ from ofediq.methods.zoo.fedavg import spend_on_periods
 class Controlled(ClientRule):
     """y <- y - eta_l (g(y) - c_k + c); sends u = (w - y) / eta_l; c_k <- c_k - c + u / L."""
 
-    step_size: float
-    period: int
+    step_size: Positive
+    period: Count
     divides = False
     receipts = True
     kept = 1.0
-
-    def __post_init__(self) -> None:
-        require_positive("step_size", self.step_size)
-        require_integer("period", self.period, 1)
 
     def memory(self, params: Array) -> dict[str, Array]:
         """c_k = 0."""
@@ -64,17 +60,12 @@ class Controlled(ClientRule):
 class ControlledServer(FromTotals):
     """w <- w - eta_g eta_l mean of u over the senders;  c <- c + 1/K sum over the senders of (u / L - c)."""
 
-    step_size: float
-    period: int
-    server_step: float = 1.0
+    step_size: Positive
+    period: Count
+    server_step: Positive = 1.0
     name = "scaffold"
     vectors = ("control",)
     alone = "`rule` must be SCAFFOLD's own, which keeps the control variate"
-
-    def __post_init__(self) -> None:
-        for name in ("step_size", "server_step"):
-            require_positive(name, getattr(self, name))
-        require_integer("period", self.period, 1)
 
     def init(self, params: Array) -> dict[str, Array]:
         """c = 0."""

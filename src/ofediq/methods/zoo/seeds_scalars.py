@@ -14,7 +14,7 @@ from ofediq.codec import Encoded
 from ofediq.codec.kit import block_layout, rotate_rows, rotate_rows_back, rotation_blocks
 from ofediq.codec.schemes.eden import drawn, put
 from ofediq.codec.schemes.scheme import read_floats, write_floats
-from ofediq.errors import WireError, require, require_integer, require_positive
+from ofediq.errors import WireError, require, require_positive
 from ofediq.methods.broadcast import SERVER, Broadcast
 from ofediq.methods.client import ClientRule, Down, Window
 from ofediq.methods.composition import Method
@@ -25,20 +25,18 @@ from ofediq.methods.presets import method
 from ofediq.methods.registry import Terms, named
 from ofediq.methods.server import FromTotals, Totals
 from ofediq.randomness import Key, Purpose, stream_key, words
+from ofediq.settings import Count, Positive, Ranged
 
 
 @dataclass(frozen=True)
-class Directions:
+class Directions(Ranged):
     """P orthogonal directions z of length sqrt(D), drawn from (seed, step): rows of a random rotation.
 
     Attributes:
         keep: P.
     """
 
-    keep: int
-
-    def __post_init__(self) -> None:
-        require_integer("keep", self.keep, 1)
+    keep: Count
 
     def along(self, vectors: Array, seed: Array, step: Array) -> Array:
         """<u, z> / sqrt(D) of vectors [n, dim]: [n, P]."""
@@ -95,13 +93,9 @@ class Projected(Directions, ClientRule):
 class AlongDirections(Directions, FromTotals):
     """w <- w - eta / K (D / P) sum over p of s_p z_p / D, with s_p the sum of the clients' numbers."""
 
-    step_size: float = 0.01
+    step_size: Positive = 0.01
     name = "along_directions"
     alone = "`rule` must be the method's own, which knows the directions"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive("step_size", self.step_size)
 
     def moved(self, params: Array, totals: Totals, state: Any) -> tuple[Array, Any]:
         """One step along what arrived."""

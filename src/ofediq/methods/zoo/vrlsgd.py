@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ofediq.arrays import Array, namespace
-from ofediq.errors import require_integer, require_positive
 from ofediq.methods.client import ClientRule, Down, Outcome, Sample, Window
 from ofediq.methods.composition import Method
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
 from ofediq.methods.registry import named
 from ofediq.methods.server import Descend
+from ofediq.settings import Count, Positive
 
 
 @piece
@@ -28,16 +28,12 @@ class VarianceReduced(ClientRule):
     Delta_k is right whenever the client comes back.
     """
 
-    step_size: float
-    period: int
+    step_size: Positive
+    period: Count
     warmup: bool = True
     divides = False
     receipts = True
     kept = 1.0
-
-    def __post_init__(self) -> None:
-        require_positive("step_size", self.step_size)
-        require_integer("period", self.period, 1)
 
     @property
     def _scale(self) -> np.float32:
