@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +16,9 @@ from ofediq.codec.draws import stream_draws
 from ofediq.codec.message import Vector
 from ofediq.codec.schemes.scheme import Encoded, UsualScheme, require_length, require_no_tail, vector
 from ofediq.codec.skellam import MAX_VARIANCE, secret_skellam, skellam
-from ofediq.errors import WireError, require, require_integer, require_nonnegative, require_positive
+from ofediq.errors import WireError, require
 from ofediq.randomness import Address, Purpose, stream_key, words
+from ofediq.settings import Count, NonNegative, Positive, limited
 
 Residues = npt.NDArray[np.uint32]
 
@@ -54,22 +55,18 @@ class Additive(UsualScheme):
     (2, True)
     """
 
-    keep: int
-    clip: float
-    senders: int
-    bits: int
-    noise: float = 0.0
+    keep: Annotated[int, limited(1, MAX_DIM)]
+    clip: Positive
+    senders: Count
+    bits: Annotated[int, limited(1, 31)]
+    noise: NonNegative = 0.0
     secret: bool = field(default=False, repr=False, compare=False)
 
     name: ClassVar[str] = "additive"
     unbiased: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        require_integer("keep", self.keep, 1, MAX_DIM)
-        require_positive("clip", self.clip)
-        require_integer("senders", self.senders, 1)
-        require_integer("bits", self.bits, 1, 31)
-        require_nonnegative("noise", self.noise)
+        super().__post_init__()
         require(self.noise <= MAX_VARIANCE, "noise", f"must be at most {MAX_VARIANCE:g}", self.noise)
         rule = f"must hold sums of {self.senders} messages, so it must be at least {self.least_bits}"
         require(self.bits >= self.least_bits, "bits", rule, self.bits)

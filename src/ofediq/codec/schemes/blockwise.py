@@ -30,8 +30,9 @@ from ofediq.codec.schemes.scheme import (
 )
 from ofediq.codec.sizes import payload_bits
 from ofediq.codec.values import block_values
-from ofediq.errors import InputError, WireError, require, require_choice
+from ofediq.errors import InputError, WireError, require
 from ofediq.randomness import Address
+from ofediq.settings import Ranged
 
 SymbolCoding = Literal["packed", "entropy"]
 """`packed`: a uniform code of the 2s+1 symbols, always of one size. `entropy`: a code fitted to the message."""
@@ -40,7 +41,7 @@ SymbolCoding = Literal["packed", "entropy"]
 _TOGETHER = 2**19  # coordinates that are read at a time
 
 
-class Blockwise(ABC):
+class Blockwise(Ranged, ABC):
     """Symbols from -s to s, and a norm for each block."""
 
     coding: SymbolCoding
@@ -49,7 +50,7 @@ class Blockwise(ABC):
     most_norm: ClassVar[float] = MAX_NORM
 
     def __post_init__(self) -> None:
-        require_choice("coding", self.coding, ("packed", "entropy"))
+        super().__post_init__()
         require_norm_bits(self.norm_bits)
 
     @abstractmethod

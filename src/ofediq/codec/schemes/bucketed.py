@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from ofediq.arrays import Array
 from ofediq.codec.arithmetic import MAX_LEVELS, block_maxima, block_norms
@@ -13,8 +13,8 @@ from ofediq.codec.draws import stream_draws
 from ofediq.codec.quantizer import block_symbols
 from ofediq.codec.schemes.blockwise import Blockwise, SymbolCoding
 from ofediq.codec.schemes.scheme import short_draws
-from ofediq.errors import require_choice, require_integer
 from ofediq.randomness import Address, Purpose
+from ofediq.settings import limited
 
 BucketNorm = Literal["max", "euclidean"]
 """What a bucket is divided by: its largest size, or its Euclidean norm."""
@@ -41,20 +41,14 @@ class Bucketed(Blockwise):
     (9, array([ 3.,  0., -4.,  2.], dtype=float32))
     """
 
-    levels: int
-    bucket: int
+    levels: Annotated[int, limited(1, MAX_LEVELS)]
+    bucket: Annotated[int, limited(1, MAX_DIM)]
     norm: BucketNorm = "max"
     coding: SymbolCoding = "entropy"
     norm_bits: int = 32
 
     name: ClassVar[str] = "bucketed"
     unbiased: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_integer("levels", self.levels, 1, MAX_LEVELS)
-        require_integer("bucket", self.bucket, 1, MAX_DIM)
-        require_choice("norm", self.norm, ("max", "euclidean"))
 
     def shape(self, dim: int) -> tuple[int, int]:
         """s and ceil(D / bucket)."""

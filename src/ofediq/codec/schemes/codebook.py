@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -23,8 +23,9 @@ from ofediq.codec.schemes.scheme import (
     short_draws,
     vector,
 )
-from ofediq.errors import WireError, require_integer
+from ofediq.errors import WireError
 from ofediq.randomness import Address
+from ofediq.settings import limited
 
 _NORM_BITS = 16
 _SAMPLES, _ROUNDS = 20_000, 60  # of the training
@@ -48,17 +49,12 @@ class Codebook(UsualScheme):
     (True, True)
     """
 
-    length: int
-    bits: int
-    group: int
+    length: Annotated[int, limited(1, 8)]
+    bits: Annotated[int, limited(1, 8)]
+    group: Annotated[int, limited(1, MAX_DIM)]
 
     name: ClassVar[str] = "codebook"
     unbiased: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        require_integer("length", self.length, 1, 8)
-        require_integer("bits", self.bits, 1, 8)
-        require_integer("group", self.group, 1, MAX_DIM)
 
     def formula_bits(self, dim: int) -> float:
         """16 for each group, and Q ceil(D / l)."""

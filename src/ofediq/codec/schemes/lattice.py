@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -27,8 +27,9 @@ from ofediq.codec.schemes.scheme import (
 from ofediq.codec.sizes import class_counts, symbol_bits, whole_bytes
 from ofediq.codec.stack import Stack
 from ofediq.codec.tables import read_model
-from ofediq.errors import WireError, require_choice, require_integer
+from ofediq.errors import WireError, require_integer
 from ofediq.randomness import Address, Purpose
+from ofediq.settings import limited
 
 LatticeName = Literal["scalar", "hexagonal"]
 
@@ -61,15 +62,11 @@ class Lattice(UsualScheme):
     (True, True)
     """
 
-    bits: int
+    bits: Annotated[int, limited(1, 4)]
     lattice: LatticeName = "hexagonal"
 
     name: ClassVar[str] = "lattice"
     unbiased: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        require_integer("bits", self.bits, 1, 4)
-        require_choice("lattice", self.lattice, ("scalar", "hexagonal"))
 
     def check(self, dim: int) -> None:
         """Its symbols must not be too many."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from ofediq.arrays import Array
 from ofediq.codec.arithmetic import MAX_LEVELS
@@ -12,8 +12,8 @@ from ofediq.codec.draws import stream_draws
 from ofediq.codec.quantizer import block_symbols
 from ofediq.codec.schemes.blockwise import Blockwise, SymbolCoding
 from ofediq.codec.schemes.scheme import short_draws
-from ofediq.errors import require_integer
 from ofediq.randomness import Address, Purpose
+from ofediq.settings import Count, limited
 
 
 @dataclass(frozen=True)
@@ -36,18 +36,13 @@ class Quantized(Blockwise):
     (9, array([ 3.,  0., -4.,  0.], dtype=float32))
     """
 
-    levels: int
-    blocks: int
+    levels: Annotated[int, limited(1, MAX_LEVELS)]
+    blocks: Count
     coding: SymbolCoding = "packed"
     norm_bits: int = 32
 
     name: ClassVar[str] = "quantized"
     unbiased: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_integer("levels", self.levels, 1, MAX_LEVELS)
-        require_integer("blocks", self.blocks, 1)
 
     def shape(self, dim: int) -> tuple[int, int]:
         """s and b."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -20,8 +20,9 @@ from ofediq.codec.schemes.scheme import (
     require_no_tail,
     vector,
 )
-from ofediq.errors import WireError, require_integer
+from ofediq.errors import WireError
 from ofediq.randomness import Address
+from ofediq.settings import limited
 
 _SCALE_BYTES = 4
 
@@ -43,13 +44,10 @@ class Rounded(UsualScheme):
     (4, array([ 3., -1.,  1.], dtype=float32))
     """
 
-    bits: int
+    bits: Annotated[int, limited(1, 16)]
 
     name: ClassVar[str] = "rounded"
     unbiased: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        require_integer("bits", self.bits, 1, 16)
 
     def formula_bits(self, dim: int) -> float:
         """32 + b D."""

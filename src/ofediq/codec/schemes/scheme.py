@@ -20,6 +20,7 @@ from ofediq.codec.message import Vector, as_vector, check_finite, check_norms
 from ofediq.codec.norms import norms_from_bytes
 from ofediq.errors import InputError, WireError, require, require_integer
 from ofediq.randomness import Address, Purpose
+from ofediq.settings import Ranged
 
 
 class Encoded(NamedTuple):
@@ -74,7 +75,7 @@ NO_FORMULA = math.nan
 """The paper's formula knows no such message; its bits are counted as they are on the wire."""
 
 
-class UsualScheme:
+class UsualScheme(Ranged):
     """What most schemes have in common: no signal, updates of any size, no formula of the paper's."""
 
     signal: ClassVar[Any] = None
