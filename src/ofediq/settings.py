@@ -73,7 +73,7 @@ class Note(NamedTuple):
     Attributes:
         doc: one line for people.
         shown: the default in words, where it depends on other choices.
-        panel: the part of a help page.
+        panel: the part of a help page that begins here; "" for none.
         option: name on the command line, if it differs.
         key: name in a file, if it differs.
         table: table of a file, where one class covers several.
@@ -188,12 +188,14 @@ def _ranges(kind: type[Any]) -> tuple[tuple[str, Any], ...]:
 def declared(kind: type[Any], table: str | None = None) -> tuple[Declared, ...]:
     """The settings among a class's fields, in their order; with `table` those of this table of a file."""
     if kind not in _DECLARED:  # looking up the types takes a millisecond
-        hints = get_type_hints(kind, include_extras=True)
-        _DECLARED[kind] = tuple(
-            Declared(one.name, hints[one.name], _default(one), one.metadata["note"])
-            for one in fields(kind)
-            if "note" in one.metadata
-        )
+        hints, panel = get_type_hints(kind, include_extras=True), None
+        found = []
+        for one in fields(kind):
+            if "note" in one.metadata:
+                note = one.metadata["note"]
+                panel = (note.panel or None) if note.panel is not None else panel
+                found.append(Declared(one.name, hints[one.name], _default(one), note._replace(panel=panel)))
+        _DECLARED[kind] = tuple(found)
     return tuple(one for one in _DECLARED[kind] if table is None or one.note.table in (None, table))
 
 

@@ -57,32 +57,25 @@ class Config(Settings):
     dataset: Annotated[str, one_of("ofediq.streams:NAMES")] | None = setting(
         None, "Named dataset; `ofediq data` lists them.", shown="digits", panel=_DATA
     )
-    data: FilePath | None = setting(
-        None, "Your own .csv, .tsv, .parquet or .npz; needs --target.", panel=_DATA
-    )
-    target: str | None = setting(None, "Column of the file to predict.", panel=_DATA)
-    client_column: str | None = setting(None, "Column that says whose row it is.", panel=_DATA)
-    time_column: str | None = setting(None, "Column to sort by.", panel=_DATA)
+    data: FilePath | None = setting(None, "Your own .csv, .tsv, .parquet or .npz; needs --target.")
+    target: str | None = setting(None, "Column of the file to predict.")
+    client_column: str | None = setting(None, "Column that says whose row it is.")
+    time_column: str | None = setting(None, "Column to sort by.")
     options: Options = setting(
-        {}, "More for loading the data, such as missing=drop; repeatable.", option="option", panel=_DATA
+        {}, "More for loading the data, such as missing=drop; repeatable.", option="option"
     )
     scaling: Annotated[str, one_of("ofediq.streams.scaling:Scaling")] = setting(
-        "auto", "Features: auto, none, minmax, standard or authors.", panel=_DATA
+        "auto", "Features: auto, none, minmax, standard or authors."
     )
-    clients: Clients | None = setting(
-        None, "Number of clients.", shown="1000, or those of the file", panel=_DATA
-    )
-    steps: Steps | None = setting(
-        None, "Number of time steps.", shown="300, or those of the file", panel=_DATA
-    )
+    clients: Clients | None = setting(None, "Number of clients.", shown="1000, or those of the file")
+    steps: Steps | None = setting(None, "Number of time steps.", shown="300, or those of the file")
     partition: Annotated[str, one_of("ofediq.streams:KINDS")] | None = setting(
         None,
         "Who sees what: random, passes, dirichlet, label, column, sequential or stretches.",
         shown="random; passes for authors; a file's own clients, or stretches of it",
-        panel=_DATA,
     )
-    alpha: Positive = setting(0.5, "Concentration of dirichlet.", panel=_DATA)
-    labels: Annotated[int, limited(1, 10**6)] = setting(2, "Labels per client of label.", panel=_DATA)
+    alpha: Positive = setting(0.5, "Concentration of dirichlet.")
+    labels: Annotated[int, limited(1, 10**6)] = setting(2, "Labels per client of label.")
     methods: tuple[Annotated[str, accepted_by("ofediq.methods.registry:known")], ...] = setting(
         (),
         "Methods with commas, such as fedogd,ofediq(levels=7); `ofediq methods` lists them.",
@@ -93,85 +86,71 @@ class Config(Settings):
         None,
         "Allowed uplink bits as a fraction of FedOGD's, in (0, 1].",
         shown="0.01; 0.1 for auto with fewer than 1000 parameters",
-        panel=_LEARNING,
     )
     budget_of: Literal["formula", "uplink", "total"] = setting(
         "formula",
         "What the budget is a share of: formula (payload bits), uplink (all bytes up), total (all bytes, both ways).",
-        panel=_LEARNING,
     )
     bytes_per_hour: Positive | None = setting(
-        None, "Instead of a budget: bytes that one client may send and receive per hour.", panel=_LEARNING
+        None, "Instead of a budget: bytes that one client may send and receive per hour."
     )
-    step_seconds: Positive = setting(60.0, "Seconds between two steps, for bytes per hour.", panel=_LEARNING)
-    step_size: Positive = setting(0.01, "Learning rate.", panel=_LEARNING)
+    step_seconds: Positive = setting(60.0, "Seconds between two steps, for bytes per hour.")
+    step_size: Positive = setting(0.01, "Learning rate.")
     preset: Literal["auto", "paper", "authors"] | None = setting(
         None,
         "auto: nothing to tune; paper: descent, Bernoulli sampling, local steps; "
         "authors: Adam, fixed sampling, frozen weights.",
         shown="auto for a file, else paper",
-        panel=_LEARNING,
     )
     baseline: Annotated[str, accepted_by("ofediq.streams.features:checked_baseline")] | None = setting(
-        None,
-        "Naive forecast that auto starts from: auto, last, mean, season(24) or none.",
-        shown="auto",
-        panel=_LEARNING,
+        None, "Naive forecast that auto starts from: auto, last, mean, season(24) or none.", shown="auto"
     )
     horizon: Annotated[int, limited(1, 10_000)] | None = setting(
         None,
         "Rows after a client's last known target that auto predicts; 1 is the target of the row at hand.",
         shown="1",
-        panel=_LEARNING,
     )
     personal: bool | None = setting(
         None,
         "Predict with the common model, the naive forecast and an own model, by how each has done; no bits.",
         shown="with auto, where there is a naive forecast",
-        panel=_LEARNING,
     )
     server: Annotated[str, one_of("ofediq.methods:SERVERS")] | None = setting(
         None,
         "How the server moves the model: descend, adam, averaged, or, without a step size, coin or adaptive.",
         shown="the preset's",
-        panel=_LEARNING,
     )
     epsilon: Positive | None = setting(
-        None,
-        "Privacy that private methods promise for each sample.",
-        shown="4 where a method promises any",
-        panel=_LEARNING,
+        None, "Privacy that private methods promise for each sample.", shown="4 where a method promises any"
     )
-    delta: Fraction = setting(1e-5, "How likely that promise may fail.", panel=_LEARNING)
+    delta: Fraction = setting(1e-5, "How likely that promise may fail.")
     combine: Annotated[str, accepted_by("ofediq.methods:combine_rule")] | None = setting(
         None,
         "Messages: sum, guard (as live), coordinate_median, trimmed_mean(share=0.1), krum(hostile=0.2) "
         "or centred_clipping.",
         shown="sum; guard with an attack",
-        panel=_LEARNING,
     )
     attack: Annotated[str, accepted_by("ofediq.methods:attack")] | None = setting(
         None,
         "Hostile clients: flip(share=0.1, size=1), scale or constant, in place of some updates.",
         shown="none",
-        panel=_LEARNING,
     )
     planner: Literal["paper", "exact"] = setting(
-        "paper", "OFedIQ's parameters: paper (Algorithm 3) or exact (the optimum).", panel=_LEARNING
+        "paper", "OFedIQ's parameters: paper (Algorithm 3) or exact (the optimum)."
     )
     model: Annotated[str, accepted_by("ofediq.models.catalog:checked_name")] = setting(
-        "auto", "auto, linear, softmax, mlp, cnn, or layers: 'conv 32, pool, dense 10'.", panel=_LEARNING
+        "auto", "auto, linear, softmax, mlp, cnn, or layers: 'conv 32, pool, dense 10'."
     )
-    hidden: Sizes = setting((64, 64), "Layer sizes of the mlp.", panel=_LEARNING)
+    hidden: Sizes = setting((64, 64), "Layer sizes of the mlp.")
     start_from: FilePath | None = setting(
-        None, "Begin with the model of an earlier run or server: its model.safetensors.", panel=_LEARNING
+        None, "Begin with the model of an earlier run or server: its model.safetensors."
     )
-    seeds: Annotated[int, limited(1, 10**6)] = setting(1, "Number of seeds.", panel=_LEARNING)
-    seed: Seed = setting(0, "The first seed.", panel=_LEARNING)
+    seeds: Annotated[int, limited(1, 10**6)] = setting(1, "Number of seeds.")
+    seed: Seed = setting(0, "The first seed.")
     regret: bool | None = setting(
-        None, "Measure the regret.", shown="if the model is convex, but not for auto", panel=_LEARNING
+        None, "Measure the regret.", shown="if the model is convex, but not for auto"
     )
-    devices: Annotated[int, limited(1, 4096)] = setting(1, "Devices to split the clients over.")
+    devices: Annotated[int, limited(1, 4096)] = setting(1, "Devices to split the clients over.", panel="")
 
     def __post_init__(self) -> None:
         super().__post_init__()
