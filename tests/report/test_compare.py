@@ -6,17 +6,10 @@ import numpy.typing as npt
 import pytest
 
 from ofediq.errors import InputError
-from ofediq.report.figures import (
-    bits_panel,
-    bound_panel,
-    compare,
-    cost_panel,
-    looks,
-    new_figure,
-    regrets,
-    time_panel,
-    under_bounds,
-)
+from ofediq.report.figures.canvas import new_figure
+from ofediq.report.figures.curves import bits_panel, compare, time_panel
+from ofediq.report.figures.regret import bound_panel, cost_panel, regrets, under_bounds
+from ofediq.report.figures.style import looks
 
 Floats = npt.NDArray[np.float64]
 

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.text import Text
 
-from ofediq.report.figures import End, label_ends, new_figure, spread
+from ofediq.report.figures.canvas import new_figure
+from ofediq.report.figures.labels import End, label_ends, spread
 
 positions = st.lists(st.floats(-100, 100), min_size=1, max_size=12)
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ofediq.report import Comparison
-from ofediq.report.figures import compare, under_bounds
+from ofediq.report.figures.curves import compare
+from ofediq.report.figures.regret import under_bounds
 from ofediq.reproduction.convex import Trial, bounded
 from ofediq.reproduction.panels import PANELS, Panel, Scale, series_name
 
