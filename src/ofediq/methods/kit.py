@@ -24,6 +24,7 @@ from ofediq.methods.presets import method
 from ofediq.methods.registry import Terms, named
 from ofediq.methods.server import FromTotals, Keeping, ServerRule, Totals
 from ofediq.randomness import Address, Purpose, uniform
+from ofediq.settings import Count, Fading, Fraction, NonNegative, Positive, Share
 
 __all__ = [
     "Address",
@@ -32,15 +33,21 @@ __all__ = [
     "ClientRule",
     "Combine",
     "Compressor",
+    "Count",
     "Down",
+    "Fading",
+    "Fraction",
     "FromTotals",
     "Keeping",
     "Method",
+    "NonNegative",
     "Outcome",
     "Participation",
+    "Positive",
     "Purpose",
     "Sample",
     "ServerRule",
+    "Share",
     "Terms",
     "Totals",
     "Window",
