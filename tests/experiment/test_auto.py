@@ -9,10 +9,11 @@ import numpy as np
 import pandas
 import pytest
 
-from ofediq import simulate
+from ofediq import methods, simulate
 from ofediq.errors import DataError, InputError
 from ofediq.experiment import Config, Experiment
 from ofediq.methods.adaptive_rule import Adaptive
+from ofediq.methods.registry import entries
 from ofediq.streams import APART, naive_references
 
 
@@ -171,6 +172,18 @@ def test_the_model_and_the_server_can_be_chosen(tmp_path: Path) -> None:
     assert experiment.methods["ofediq"].server.name == "coin(0.1)"
     with pytest.raises(InputError, match="'season' needs the rows per season"):
         Experiment.set_up(Config(data=path, target="y", baseline="season"))
+
+
+def test_every_named_method_can_be_set_up_on_an_own_file(tmp_path: Path) -> None:
+    """Seven of them were refused for a server that nobody had asked for."""
+    data = write(tmp_path, **series(1.0, size=200))
+    for key in entries():
+        epsilon = 4.0 if key == "private" else None
+        experiment = Experiment.set_up(Config(data=data, target="y", methods=(key,), epsilon=epsilon))
+        said = "with the server and step size of the method (--step-size)" in experiment.notes[0]
+        assert said == (
+            experiment.methods[key].topology == "federated" and methods.own_server(experiment.methods[key])
+        )
 
 
 def test_a_target_alone_is_learnt_from_its_own_past(tmp_path: Path) -> None:

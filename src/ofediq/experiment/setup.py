@@ -24,6 +24,7 @@ from ofediq.methods import (
     attacked,
     combine_rule,
     mixed,
+    own_server,
     server_rule,
     untuned,
     usual_budget,
@@ -90,7 +91,7 @@ class Experiment:
         pipeline = None if prepared is None else prepared.pipeline
         methods = _methods(config, model, stream, raw=pipeline is not None)
         methods = _told_apart({key: _in_company(one, config) for key, one in methods.items()})
-        assumed = (*assumed, *allowed)
+        assumed = (*assumed, *allowed, *_own_servers(config, methods))
         notes = [f"Assumed: {'; '.join(assumed)}."] if assumed else []
         budget = cast(float, config.budget)
         notes += [note for one in methods.values() for note in _concerns(one, budget, model, stream)]
@@ -120,6 +121,14 @@ def _allowance(config: Config, dim: int) -> tuple[Config, tuple[str, ...]]:
         config = replace(config, budget=usual_budget(dim))
         return config, (f"{config.budget:.0%} of FedOGD's bits with {dim:,} parameters (--budget)",)
     return config, ()
+
+
+def _own_servers(config: Config, methods: Mapping[str, Method]) -> tuple[str, ...]:
+    """Which methods of preset `auto` are not without a step size, because their server is part of them."""
+    kept = [one.name for one in methods.values() if one.topology == "federated" and own_server(one)]
+    if not config.automatic or not kept:
+        return ()
+    return (f"{', '.join(kept)} with the server and step size of the method (--step-size)",)
 
 
 def _methods(config: Config, model: Model, stream: Stream, raw: bool) -> dict[str, Method]:

@@ -134,18 +134,24 @@ def server_rule(name: str, step_size: float = 0.01) -> ServerRule:
     return adam(step_size) if name == "adam" else descend(step_size)
 
 
+def own_server(method: Method) -> bool:
+    """Whether the server is part of `method`: clients need vectors from it, or no other one can take its place."""
+    return bool(method.server.vectors or method.server.alone)
+
+
 def untuned(
     method: Method, *, deep: bool = False, clients: int = 10, dim: int = 0, outputs: int = 0
 ) -> Method:
     """`method` without a step size: gradients at the common model, and a server that finds its own.
 
-    A method whose server is part of it, such as SCAFFOLD, stays as it is. Hidden layers beside a naive forecast
-    (`deep`) get smaller first moves: tens of thousands of parameters that move together would leave the forecast at
-    once. The more clients, the less noise in their mean, and the larger the first moves. Those of a linear model for
-    labels (`dim` parameters, `outputs`) with up to 128 features are ten times as large: scores have to be of size 1
-    before the answer is another one. With many features they would add up to more than that at once.
+    A method whose server is part of it, such as SCAFFOLD or LAQ, stays as it is. Hidden layers beside a naive
+    forecast (`deep`) get smaller first moves: tens of thousands of parameters that move together would leave the
+    forecast at once. The more clients, the less noise in their mean, and the larger the first moves. Those of a
+    linear model for labels (`dim` parameters, `outputs`) with up to 128 features are ten times as large: scores
+    have to be of size 1 before the answer is another one. With many features they would add up to more than that
+    at once.
     """
-    if method.server.vectors:
+    if own_server(method):
         return method
     plain = replace(method, client=hold()) if isinstance(method.client, Ogd) else method
     labels = outputs > 1 and dim // outputs <= _WIDEST

@@ -119,6 +119,11 @@ class Wrapping(ServerRule):
         """Those of the inner rule."""
         return self.inner.scalars
 
+    @property
+    def alone(self) -> str:  # type: ignore[override]  # as above
+        """What the inner rule says."""
+        return self.inner.alone
+
     def start(self, params: Array) -> Array:
         """The inner rule's."""
         return self.inner.start(params)
