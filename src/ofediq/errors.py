@@ -14,10 +14,13 @@ The command line turns each of them into one sentence and exit code 2.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import math
 from types import ModuleType
 from typing import Any
+
+_FEW = 8  # choices that can be seen at a glance
 
 
 class OFedIQError(Exception):
@@ -149,8 +152,20 @@ def require_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
     Traceback (most recent call last):
     ofediq.errors.InputError: `method` must be one of paper, exact, got 'exakt'
     """
-    require(value in choices, name, f"must be one of {', '.join(choices)}", value)
+    if value not in choices:
+        raise InputError(f"`{name}` {not_among(value, choices)}")
     return value
+
+
+def not_among(value: object, choices: tuple[str, ...]) -> str:
+    """The rule that a value breaks which is none of the choices; of many, also those that were probably meant.
+
+    >>> not_among("fedgod", (*"abcdefgh", "fedogd", "fedsgd"))
+    "must be one of a, b, c, d, e, f, g, h, fedogd, fedsgd, got 'fedgod': did you mean 'fedsgd' or 'fedogd'?"
+    """
+    sentence = f"must be one of {', '.join(choices)}, got {shown(value)}"
+    close = difflib.get_close_matches(str(value), choices, 2) if len(choices) > _FEW else []
+    return f"{sentence}: did you mean {' or '.join(map(repr, close))}?" if close else sentence
 
 
 def extra(module: str, extra_name: str) -> ModuleType:

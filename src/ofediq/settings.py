@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, get_args, get_orig
 import msgspec
 from msgspec import Meta, inspect
 
-from ofediq.errors import InputError, shown
+from ofediq.errors import InputError, not_among, shown
 
 Finite = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 Fraction = Annotated[float, Meta(gt=0, le=1)]
@@ -274,7 +274,7 @@ def _complaint(info: inspect.Type, value: Any) -> str:
     if isinstance(info, inspect.VarTupleType):
         return next(filter(None, (_complaint(info.item_type, one) for one in value)), "")
     if "choices" in extra and value not in (allowed := _owned(extra["choices"])):
-        return f"must be one of {', '.join(allowed)}, got {shown(value)}"
+        return not_among(value, tuple(allowed))
     if "check" in extra:
         try:
             _owned(extra["check"])(value)

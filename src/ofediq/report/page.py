@@ -15,8 +15,9 @@ _MOST_POINTS = 400
 _PER_ROW = 4  # names below the picture
 _APART = 14.0  # height of a letter
 _STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}
-table{border-collapse:collapse;margin:1rem 0}td,th{padding:.2rem .9rem .2rem 0;text-align:right}
-td:first-child,th:first-child{text-align:left}svg{width:100%;height:auto}.soft{color:#666}
+table{border-collapse:collapse;margin:1rem 0}td,th{padding:.2rem .9rem .2rem 0;text-align:right;white-space:nowrap}
+td:first-child,th:first-child{text-align:left}svg{width:100%;min-width:36rem;height:auto}.soft{color:#666}
+.wide{overflow-x:auto}
 @media(prefers-color-scheme:dark){body{background:#16181b;color:#ddd}}"""
 
 
@@ -46,10 +47,12 @@ def skill_page(
     True
     """
     parts = [f"<h1>{html.escape(title)}</h1>", f'<p class="soft">{html.escape(note)}</p>' if note else ""]
-    parts += ["<h2>Skill over time</h2>", skill_picture(curves) or "<p>Nothing was predicted yet.</p>"]
-    for heading, rows in tables.items():
-        parts += [f"<h2>{html.escape(heading)}</h2>", _table(rows)]
-    head = f'<meta charset="utf-8"><title>{html.escape(title)}</title><style>{_STYLE}</style>'
+    shown = {"Skill over time": skill_picture(curves) or "<p>Nothing was predicted yet.</p>"}
+    shown |= {heading: _table(rows) for heading, rows in tables.items()}
+    for heading, content in shown.items():  # on a telephone each scrolls by itself
+        parts += [f"<h2>{html.escape(heading)}</h2>", f'<div class="wide">{content}</div>']
+    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
+    head += f"<title>{html.escape(title)}</title><style>{_STYLE}</style>"
     return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>\n'
 
 
