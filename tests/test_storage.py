@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pickle
 import resource
@@ -85,6 +86,27 @@ def test_a_disk_that_takes_no_more_leaves_the_old_file_and_nothing_else(tmp_path
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert os.listdir(tmp_path) == ["file"]
     assert (tmp_path / "file").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_a_mac_is_asked_to_empty_the_cache_of_its_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, knows: bool
+) -> None:
+    asked: list[int] = []
+    plain: list[int] = []
+
+    def control(descriptor: int, request: int) -> None:
+        asked.append(request)
+        if not knows:
+            raise OSError(45, "Operation not supported")
+
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", control)
+    monkeypatch.setattr(os, "fsync", plain.append)
+    save_bytes(tmp_path / "file", b"content")
+    assert asked == [51, 51]  # the file and its folder
+    assert len(plain) == (0 if knows else 2)
 
 
 def test_the_next_write_removes_what_a_killed_one_left(tmp_path: Path) -> None:
