@@ -194,7 +194,8 @@ async def _up(
             reporter.started("rounds", rules.rounds or 0)
             with stopping(server.stop), Fleet(configs, folder / "clients") as fleet:
                 await server.run()
-                sockets = await asyncio.to_thread(fleet.sockets)
+                # Where all is said they end by themselves, on a busy machine after a while.
+                sockets = await asyncio.to_thread(fleet.sockets, 60.0 if coordinator.finished else 5.0)
             reporter.finished("done" if coordinator.finished else "stopped")
             if stay and address is not None and coordinator.finished:
                 reporter.say("The page stays open: Ctrl-C ends it.")
