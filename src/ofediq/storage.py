@@ -33,7 +33,7 @@ _META = "meta.json"
 
 
 @contextmanager
-def replaced(path: Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
+def replaced(path: Path, *, mode: int | None = None, keep: Path | None = None) -> Iterator[BinaryIO]:
     """A file beside `path` to write to; it takes the place of `path` in one move when the block ends well.
 
     It is on the disk by then, and so is its name: a machine that loses power finds the old file or the new one.
@@ -43,6 +43,7 @@ def replaced(path: Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
     Args:
         path: the file; a link stays one, and what it leads to is replaced.
         mode: its permissions from the first moment, less what the umask forbids; by default those of the file before.
+        keep: name under which the file before stays; a file system without second names keeps none.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -59,6 +60,8 @@ def replaced(path: Path, *, mode: int | None = None) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             _sync(file.fileno())
+            if keep is not None:  # not sooner: until then both names would be of one file, damaged together
+                _keep(path, keep)
             os.replace(partial, path)  # still locked: nobody may take it for a leftover
     except BaseException:
         partial.unlink(missing_ok=True)
@@ -127,6 +130,7 @@ class Format:
         identity: Mapping[str, Any],
         meta: Mapping[str, Any] | None = None,
         compress: bool = False,
+        keep: Path | None = None,
     ) -> None:
         """Replace `path` by a file with these arrays, or raise `CheckpointError`.
 
@@ -136,13 +140,14 @@ class Format:
             identity: what the file belongs to.
             meta: more that is kept with the arrays.
             compress: whether to spend time on a smaller file.
+            keep: name under which the file before stays.
         """
         about = {"kind": self.name, "format": self.number, "identity": identity, "meta": meta or {}}
         try:
             arrays = leaves(tree)
             text = json.dumps(about)
             path.parent.mkdir(parents=True, exist_ok=True)
-            with replaced(path) as file:
+            with replaced(path, keep=keep) as file:
                 _pack(file, text, arrays, zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED)
         except (OSError, TypeError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
@@ -338,6 +343,15 @@ def _partial(path: Path, mode: int | None) -> tuple[Path, BinaryIO]:
         if partial.exists():  # else another writer took it for a leftover before it was locked
             return partial, os.fdopen(descriptor, "wb")
         os.close(descriptor)
+
+
+def _keep(path: Path, name: Path) -> None:
+    """A second name for `path`, in one move."""
+    partial = name.with_name(f".{name.name}.partial")
+    with suppress(OSError):
+        partial.unlink(missing_ok=True)
+        os.link(path, partial)
+        os.replace(partial, name)
 
 
 def _sweep(path: Path) -> None:

@@ -115,13 +115,25 @@ def test_a_token_is_a_word(token: str) -> None:
         page(monitor(), token=token)
 
 
-@pytest.mark.parametrize("path", ["metrics?token=wrong", "metrics"])
-def test_guesses_wait_for_each_other(guarded: Page, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("metrics?token=wrong", {}, 401),
+        ("metrics", {"Authorization": "Bearer wrong"}, 401),
+        ("metrics", {"Cookie": "ofediq_01234567=" + "0" * 64}, 401),  # as it would follow from a token
+        ("health", {"Authorization": "Bearer wrong"}, 200),  # it says more to who knows the token
+    ],
+)
+def test_guesses_wait_for_each_other(
+    guarded: Page, path: str, headers: dict[str, str], status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("ofediq.dashboard.access._GUESS", 0.1)
     start = time.monotonic()
     with ThreadPoolExecutor(5) as guessers:
-        answers = list(
-            guessers.map(lambda _: guarded.get(path, Authorization="Bearer wrong").status, range(5))
-        )
-    assert answers == [401] * 5
+        answers = list(guessers.map(lambda _: guarded.get(path, **headers).status, range(5)))
+    assert answers == [status] * 5
     assert time.monotonic() - start >= 5 * 0.1
+    start = time.monotonic()
+    assert guarded.get("metrics", Authorization=f"Bearer {TOKEN}").status == 200
+    assert guarded.get("health").status == 200
+    assert time.monotonic() - start < 5 * 0.1

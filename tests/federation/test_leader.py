@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from ofediq import methods
 from ofediq.federation import Broker, ModelSpec, Rules, Server, coordinate, embedded
 from ofediq.federation.network.leader import SupersededError
-from ofediq.federation.protocol.messages import write_json
+from ofediq.federation.network.link import connect
+from ofediq.federation.protocol.messages import Publish, write_json
 from tests.federation.network import FEDERATION
 from tests.federation.test_core import CLIENTS, coordinator
 
@@ -123,3 +125,27 @@ def test_a_server_that_reached_its_broker_once_waits_for_it_for_ever(monkeypatch
         await asyncio.gather(life, return_exceptions=True)
 
     asyncio.run(asyncio.wait_for(scene(), 60))
+
+
+@pytest.mark.parametrize("period", [None, 1000])
+def test_a_task_that_somebody_has_changed_at_the_broker_is_said_again(period: int | None) -> None:
+    """Whoever came later would get none, or another one, for ever."""
+
+    async def scene() -> None:
+        async with embedded() as broker:
+            one = server(broker)
+            life = await leads(one)
+            await asyncio.sleep(0.2)
+            right = one.coordinator.task.encode()
+            other = b"" if period is None else json.dumps(json.loads(right) | {"period": period}).encode()
+            async with connect(broker, "stranger", ("f/task",)) as link:
+                await link.publish(Publish("f/task", other, retain=True))
+                heard: list[bytes] = []
+                while heard[-2:] != [other, right]:
+                    item = await link.receive(20.0)
+                    assert item is not None, heard
+                    heard += [item[1]] if item[0] == "f/task" else []
+            one.stop()
+            await life
+
+    asyncio.run(scene())

@@ -8,6 +8,7 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -45,6 +46,23 @@ def test_a_damaged_state_gives_way_to_the_one_before_it(
         ServerState.read(path)
     path.unlink()
     assert ServerState.read(path) is None
+
+
+def test_a_save_that_does_not_end_leaves_two_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both names of one file would be damaged together."""
+    server, path = started(clip=None), tmp_path / "state.npz"
+    for _ in range(2):
+        send(server, [1.0] * 12)
+        server.saved().write(path)
+    send(server, [1.0] * 12)
+    with monkeypatch.context() as full:
+        full.setattr("os.fsync", Mock(side_effect=OSError(28, "No space left on device")))
+        with pytest.raises(CheckpointError, match="No space left"):
+            server.saved().write(path)
+    path.write_bytes(b"damaged")
+    found = ServerState.read(path)
+    assert found is not None
+    assert found.step == 1
 
 
 def test_the_past_is_added_to_and_not_written_again(tmp_path: Path) -> None:

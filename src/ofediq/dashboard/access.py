@@ -39,6 +39,7 @@ HEADERS = {
 
 
 _GUESS = 0.25  # seconds that a wrong token costs, one after the other
+_COOKIE = "ofediq_"
 
 
 class TokenGate:
@@ -76,8 +77,7 @@ class TokenGate:
 
         request = Request(scope)
         answer = None if scope["path"] in self._open else self._answer(request)
-        offered = "token" in request.query_params or "authorization" in request.headers
-        if answer is not None and answer.status_code == 401 and offered:
+        if self._key is not None and self._key.guessed(request):
             async with self._brake:  # one wrong guess at a time, however many ask
                 await asyncio.sleep(_GUESS)
         await (answer or self._app)(scope, receive, send_with_headers)
@@ -115,7 +115,7 @@ class Token:
         if not token or not token.isprintable() or not token.isascii() or " " in token:
             raise InputError("`token` must be a word of printable ASCII characters, got another")
         self._token = token
-        self._cookie = f"ofediq_{self._digest('name')[:8]}"
+        self._cookie = f"{_COOKIE}{self._digest('name')[:8]}"
         self._value = self._digest("value")
 
     def opens(self, offered: str) -> bool:
@@ -128,6 +128,13 @@ class Token:
         if scheme.lower() == "bearer" and self.opens(offered.strip()):
             return True
         return _same(request.cookies.get(self._cookie, ""), self._value)
+
+    def guessed(self, request: Request) -> bool:
+        """Whether the request offers a token or a cookie of ours, and none is right; cookies follow from tokens."""
+        offered = request.query_params.get("token")
+        cookies = any(name.startswith(_COOKIE) for name in request.cookies)
+        some = offered is not None or "authorization" in request.headers or cookies
+        return some and not (self.known(request) or (offered is not None and self.opens(offered)))
 
     def admit(self, request: Request) -> Response:
         """Set the cookie and lead to the same address without the token, which then stays out of the history."""

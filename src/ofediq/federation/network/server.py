@@ -37,6 +37,9 @@ MANY = 100
 """Members from which on compiled code is made, in the background, where the package brought none, and the memory of a
 round's updates is kept for the next: a small fleet is served as well without."""
 
+AGAIN = 1.0
+"""Seconds between two repetitions of the task, at least, where others write in the server's name."""
+
 LINGER = 5.0
 """Seconds that the server stays after the last round, for the clients' last reports."""
 
@@ -68,7 +71,8 @@ class Server:
         self.coordinator, self.broker, self.patience = coordinator, broker, patience
         self.monitor, self.leader = coordinator.monitor, Leadership(coordinator, new=new)
         self.path = None if folder is None else folder / STATE_FILE
-        self._model_at = -float("inf")
+        self._model_at = self._told_at = -float("inf")
+        self._task, self._overwritten = f"{coordinator.federation}/task", False  # by whoever may write there
         self.on_round, self.operator = on_round, operator
         self._number = secrets.token_hex(4)
         self._prepared = False
@@ -108,7 +112,7 @@ class Server:
     async def _connected(self, backoff: Backoff) -> None:
         # Another server must not take this one's session from it: it would wait in vain instead of hearing so.
         name = f"{self.coordinator.federation}.server.{self._number}"
-        topics = (*self.coordinator.subscriptions, self.leader.topic)
+        topics = (*self.coordinator.subscriptions, self.leader.topic, self._task)
         async with connect(self.broker, name, topics) as link:
             self.monitor.problem("broker", None)
             self._reached = True
@@ -150,10 +154,13 @@ class Server:
                     if self.leader.asked:
                         await link.publish(self.leader.claim())
                     continue
+                elif item[0] == self._task:
+                    self._overwritten |= item[1] != self.coordinator.task.encode()
+                    actions = []
                 else:
                     actions = self.coordinator.receive(*item, now)
                 self.leader.check()
-                await self._perform(link, actions)
+                await self._perform(link, actions + self._repeated(now))
                 found = None if self.operator is None else self.operator(self.coordinator, now)
                 if found is not None:
                     self.coordinator, actions = found
@@ -161,6 +168,14 @@ class Server:
                     await self._perform(link, actions)
         finally:
             stopped.cancel()
+
+    def _repeated(self, now: float) -> list[Action]:
+        """The task again, if the broker keeps another one in its place: whoever comes would get that, or none."""
+        if not self._overwritten or now < self._told_at + AGAIN:
+            return []
+        self._overwritten, self._told_at = False, now
+        log.warning("server: somebody has changed %s at the broker: it is said again", self._task)
+        return self.coordinator.connected(now)
 
     async def _perform(self, link: Link, actions: list[Action]) -> None:
         for action in actions:

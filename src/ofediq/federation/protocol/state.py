@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -60,8 +59,8 @@ class ServerState:
         }
         if meta["names"] == list(self.numbers):
             del meta["names"]
-        _keep_previous(path)
-        _STATE.write(path, {**self.state, "rows": columns(rows)}, identity=self.identity, meta=meta)
+        tree = {**self.state, "rows": columns(rows)}
+        _STATE.write(path, tree, identity=self.identity, meta=meta, keep=previous(path))
         with suppress(OSError):  # curves for the page: a disk that refuses them has refused the state
             save_points(history_file(path), points, int(record.get("spacing", 1)))
 
@@ -139,12 +138,3 @@ def previous(path: Path) -> Path:
     'state.previous.npz'
     """
     return path.with_name(f"{path.stem}.previous{path.suffix}")
-
-
-def _keep_previous(path: Path) -> None:
-    """A second name for the present state, in one move; a file system without such names keeps none."""
-    partial = path.with_name(f".{path.name}.previous")
-    with suppress(OSError):
-        partial.unlink(missing_ok=True)
-        os.link(path, partial)
-        os.replace(partial, previous(path))

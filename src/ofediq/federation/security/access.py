@@ -4,7 +4,7 @@ Nobody connects without a certificate of the federation's authority. Its common 
 
                      reads                          writes
     client NAME      task, model, d, welcome/NAME, whole/NAME      u/NAME, here/NAME
-    server           u/+, here/+, leader                               task, model, d, welcome/+, whole/+, leader
+    server           u/+, here/+, leader, task                         task, model, d, welcome/+, whole/+, leader
 
 and for secure aggregation
 
@@ -48,6 +48,7 @@ _SERVER = (
     ("read", "here/+"),
     ("read", "s/+"),
     ("read", "leader"),
+    ("read", "task"),
     ("write", "leader"),
     ("write", "task"),
     ("write", "model"),
@@ -108,6 +109,7 @@ class BrokerSettings:
         topic read greenhouse/here/+
         topic read greenhouse/s/+
         topic read greenhouse/leader
+        topic read greenhouse/task
         topic write greenhouse/leader
         topic write greenhouse/task
         topic write greenhouse/model
