@@ -15,13 +15,13 @@ from tests.federation.test_core import CLIENTS
 from tests.federation.test_guard import started
 
 
-def mean_error(lie: Report | None, rounds: int = 60) -> tuple[float, Belief]:
-    """Of ten members that are wrong one time in five, one of which may lie instead."""
+def mean_error(lie: Report | None, liars: int = 1) -> tuple[float, Belief]:
+    """Of ten members that are wrong one time in five, some of which may lie instead."""
     rng, belief, total = np.random.default_rng(0), Belief(), np.zeros(2)
-    for _ in range(rounds):
+    for _ in range(60):
         said = [(member, Report(10, float(rng.binomial(10, 0.2)), 5.0)) for member in range(10)]
         if lie is not None:
-            said[0] = (0, lie)
+            said[:liars] = [(member, lie) for member in range(liars)]
         total += np.sum([(one.samples, one.error) for one in belief.fit(said)], axis=0)
     return total[1] / total[0], belief
 
@@ -35,6 +35,13 @@ def test_one_liar_among_ten_hardly_moves_the_mean_and_carries_a_mark(lie: Report
     assert abs(found - honest) < 0.35 * honest
     assert belief.odd == {0}
     assert not nobody.odd
+
+
+def test_three_liars_among_ten_are_marked_and_move_the_mean_by_no_more_than_they_would_honestly() -> None:
+    honest, _ = mean_error(None)
+    found, belief = mean_error(Report(10, 1e18, 0.0), liars=3)
+    assert found < 2 * honest
+    assert belief.odd == {0, 1, 2}
 
 
 @pytest.mark.parametrize("rate", [0.03, 0.2])

@@ -16,7 +16,7 @@ from ofediq.errors import InputError
 from ofediq.federation.local.fleet import client_names
 from ofediq.federation.network.broker import Broker
 from ofediq.federation.protocol.coordinator import Coordinator
-from ofediq.federation.protocol.messages import Publish, UpdateMessage, read_body
+from ofediq.federation.protocol.messages import Publish, UpdateMessage, read_body, write_json
 from ofediq.federation.protocol.monitor import Monitor, Round
 from ofediq.federation.protocol.rules import Rules
 from ofediq.federation.protocol.task import ModelSpec
@@ -136,6 +136,37 @@ def test_a_round_that_loses_too_many_ends_empty(stream: Stream) -> None:
     assert network.coordinator.finished
     assert (network.coordinator.params == before).all()
     assert senders(network.coordinator) == [0]
+
+
+def test_the_page_says_when_rounds_stay_empty(stream: Stream) -> None:
+    """Nothing is learnt then, and each round by itself looks well."""
+    network = Network(coordinator(rounds=4), stream)
+    told: list[str] = []
+
+    def few(name: str, one: Publish) -> list[Publish]:
+        told.extend(network.coordinator.monitor.problems.values())
+        gone = network.coordinator.step < 3 and name < "c4" and "/u/" in one.topic
+        return [] if gone else [one]
+
+    network.tamper = few
+    network.start()
+    network.run()
+    assert senders(network.coordinator) == [0, 0, 0, 10]
+    assert set(told) == {
+        "no sum came out of the last 3 rounds: 6 members stayed to the end, at least 8 are needed, and the answers of 7"
+    }
+    assert not network.coordinator.monitor.problems
+
+
+def test_no_round_opens_that_could_only_end_empty() -> None:
+    """They took no time, and a federation came to its end without having learnt anything."""
+    server = coordinator(min_clients=1)
+    server.connected(0.0)
+    for number in range(8):
+        assert server.monitor.state == "waiting"
+        said = server.receive(f"{FEDERATION}/here/c{number}", write_json(online=True), 0.0)
+    assert server.monitor.state == "running"
+    assert f"{FEDERATION}/model" in [getattr(one, "topic", "") for one in said]
 
 
 def test_no_sum_comes_out_of_fewer_than_the_noise_was_made_for(stream: Stream) -> None:

@@ -16,15 +16,15 @@ from ofediq.federation.protocol.reports import Report
 RECENT = 64
 """What is usual is read from the members that reported last, at least so many of them."""
 
-SAMPLES, SPREAD = 3.0, 4.0
+SAMPLES, SPREAD = 3.0, 10.0
 """Predictions that a member may have reported in all, in usual numbers; and how far its mean error may lie from that
-of the others, in mean distances from it, and half of it beside."""
+of the middle members, in their mean distances from it, and half of it beside."""
 
 WINDOWS = 16
 """Predictions of a report where nobody knows what is usual, in windows; 64 at least."""
 
 _FEW = 4  # so few members say nothing about what is usual
-_TRIMMED = 15  # per cent of the members, at either end, that do not say what is usual
+_TRIMMED = 30  # per cent of the members, at either end, that do not say what is usual
 _MEMORY, _MANY = 64, 16  # reports over which a member's means are taken; over which it is marked
 _ODD, _EVEN = 0.7, 0.3  # share of reports out of line at which a mark is made, and taken away
 

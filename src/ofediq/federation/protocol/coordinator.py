@@ -33,7 +33,7 @@ from ofediq.federation.protocol.messages import (
 from ofediq.federation.protocol.monitor import Monitor
 from ofediq.federation.protocol.rules import Rules
 from ofediq.federation.protocol.schedule import Schedule
-from ofediq.federation.protocol.secured import SecureRound, require_additive
+from ofediq.federation.protocol.secured import SecureRound, patient, require_additive
 from ofediq.federation.protocol.state import ServerState
 from ofediq.federation.protocol.tally import Tally
 from ofediq.federation.protocol.task import ModelSpec, Task
@@ -83,10 +83,11 @@ class Coordinator:
         initial: npt.NDArray[np.float32] | None = None,
     ) -> None:
         require_name("federation", federation)
-        self.federation, self.monitor, self.rules = federation, monitor, rules
+        self.federation, self.monitor = federation, monitor
         self.foreseeable = method.participation.foreseeable
         passes = not self.foreseeable and rules.pace == "asap"
         self._piece = require_additive(method) if rules.secure else None
+        self.rules = patient(rules, method)
         last = getattr(method.server, "horizon", None)
         ends = last is None or (rules.rounds or math.inf) * method.period <= last
         require(ends, "rounds", f"must end by step {last}, as far as {method.name} promises", rules.rounds)
@@ -98,7 +99,7 @@ class Coordinator:
         self.canary: Canary | None = None
         self.begins_anew = False  # whether it leads though clients have seen more
         self._seen: dict[str, int] = {}  # steps that clients had come to when they greeted
-        self._schedule = Schedule(rules, method)
+        self._schedule = Schedule(self.rules, method)
         goes_on = saved is not None and self.keeper.resume(saved)
         if saved is not None:
             self.members = Members(sorted(saved.numbers, key=saved.numbers.__getitem__))  # they never change

@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from ofediq.codec import Additive, Encoded
 from ofediq.errors import InputError, WireError, require
 from ofediq.federation.protocol.messages import Publish, write_body
+from ofediq.federation.protocol.rules import Rules
 from ofediq.federation.secure import MIN_COHORT, Aggregator, Member
 from ofediq.methods import Method
+from ofediq.methods.privacy import least_of
 from ofediq.randomness import Address
 
 _HEAD = struct.Struct("<BQ")  # kind, step
@@ -39,6 +42,12 @@ def require_additive(method: Method) -> Additive:
     )
     require(piece.senders >= MIN_COHORT, "senders", f"must be at least {MIN_COHORT}", piece.senders)
     return piece
+
+
+def patient(rules: Rules, method: Method) -> Rules:
+    """`rules` by which no round opens that could only end empty, where updates are added up unread."""
+    least = max(MIN_COHORT, least_of(method)) if rules.secure else 0
+    return replace(rules, min_clients=max(rules.min_clients, least))
 
 
 def round_name(federation: str, epoch: int, step: int) -> bytes:
@@ -104,6 +113,14 @@ class SecureRound:
     def ends(self) -> float:
         """When the present phase ends at the latest."""
         return self._since + (min(self.phase, 3) + 1) * self._quarter
+
+    @property
+    def shortage(self) -> str:
+        """Why no sum came out, in words."""
+        one = self.aggregator
+        said = (len(one.keys), len(one.sealed), len(one.masked))  # nobody goes on where too few are left
+        stayed, enough = min(filter(None, said), default=0), max(MIN_COHORT, one.smallest)
+        return f"{stayed} members stayed to the end, at least {enough} are needed, and the answers of {one.needed}"
 
     def receive(self, number: int, payload: bytes) -> None:
         """A message of a member, or `WireError`."""

@@ -23,6 +23,9 @@ from ofediq.randomness import Address
 
 log = logging.getLogger("ofediq.federation")
 
+SILENT = 3
+"""Rounds in a row without a sum after which the page says that nothing is learnt."""
+
 
 class Tally:
     """Adds up rounds.
@@ -43,6 +46,7 @@ class Tally:
         self, method: Method, dim: int, clip: float | None, members: Members, monitor: Monitor
     ) -> None:
         self.members, self.monitor = members, monitor
+        self._empty = 0  # rounds in a row without a sum, where updates are added up unread
         if promise_of(method) is not None:
             clip = (
                 None  # a promise is one of sums: what is left of a message has less noise than was promised
@@ -72,7 +76,7 @@ class Tally:
     def totals(self, one: OpenRound, keeper: Keeper) -> Totals:
         """What arrived, weighed and combined in the order of numbers; what does not count is left out."""
         if one.secured is not None:
-            return _secure_totals(one, one.secured, keeper)
+            return self._secure_totals(one, one.secured, keeper)
         numbers, task = self.members.numbers, keeper.task
         names = sorted(one.updates, key=numbers.__getitem__)
         updates = {numbers[name]: one.updates[name] for name in names}
@@ -114,13 +118,20 @@ class Tally:
                 row.quarantined = True
                 log.warning("client %s is quarantined: `ofediq admit %s` lets it back", name, name)
 
-
-def _secure_totals(one: OpenRound, secured: SecureRound, keeper: Keeper) -> Totals:
-    """The sum that secure aggregation came to; nothing counts if too few stayed."""
-    total = secured.total(keeper.dim, Address(keeper.seed, one.step, 0))
-    bits = sum(update.bits for update in one.updates.values())
-    if total is None:
-        one.updates.clear()
-        total = np.zeros(keeper.dim, np.float32)
-    count = np.int32(len(one.updates))
-    return Totals({"update": total}, count, np.float32(bits), one.clients, np.int32(one.step))
+    def _secure_totals(self, one: OpenRound, secured: SecureRound, keeper: Keeper) -> Totals:
+        """The sum that secure aggregation came to; nothing counts if too few stayed, and soon the page says so."""
+        total = secured.total(keeper.dim, Address(keeper.seed, one.step, 0))
+        bits = sum(update.bits for update in one.updates.values())
+        self._empty = self._empty + 1 if total is None else 0
+        if self._empty in (0, SILENT):
+            sentence = (
+                f"no sum came out of the last {SILENT} rounds: {secured.shortage}" if self._empty else None
+            )
+            if sentence is not None:
+                log.warning("server: %s", sentence)
+            self.monitor.problem("secure", sentence)
+        if total is None:
+            one.updates.clear()
+            total = np.zeros(keeper.dim, np.float32)
+        count = np.int32(len(one.updates))
+        return Totals({"update": total}, count, np.float32(bits), one.clients, np.int32(one.step))
