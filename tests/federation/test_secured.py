@@ -152,9 +152,8 @@ def test_the_page_says_when_rounds_stay_empty(stream: Stream) -> None:
     network.start()
     network.run()
     assert senders(network.coordinator) == [0, 0, 0, 10]
-    assert set(told) == {
-        "no sum came out of the last 3 rounds: 6 members stayed to the end, at least 8 are needed, and the answers of 7"
-    }
+    (sentence,) = set(told)
+    assert "6 members stayed to the end, at least 8 are needed, and the answers of 7" in sentence
     assert not network.coordinator.monitor.problems
 
 
