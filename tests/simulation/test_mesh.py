@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,11 +40,31 @@ for mesh in (None, client_mesh(2), client_mesh(4)):  # a mesh of one is among th
 """
 
 PROCESS = """
+from pathlib import Path
+from ofediq.simulation import InterruptedRunError, engine
+
+engine._BLOCK_STEPS = 5
 join_processes(sys.argv[1], 2, int(sys.argv[2]))
 assert len(jax.devices()) == 2
-results = runs(client_mesh())
+mesh = client_mesh()
+results = runs(mesh)
 if jax.process_index() == 0:
     show(results)
+
+def stop(done, steps):
+    raise KeyboardInterrupt
+
+first, path = jax.process_index() == 0, Path(sys.argv[3]) / sys.argv[2] / "state.npz"  # a disk of its own for each
+for result in results[1:]:
+    again = {"seed": 2, "mesh": mesh, "checkpoint": path}
+    try:
+        simulate(result.method, result.stream, result.model, progress=stop, **again)
+    except InterruptedRunError as error:
+        assert 0 < error.result.steps < result.steps
+    assert path.exists() == first
+    resumed = simulate(result.method, result.stream, result.model, resume=True, checkpoint_every=1, **again)
+    assert resumed.params.tobytes() == result.params.tobytes(), result.name
+    assert resumed.bits_wire.tobytes() == result.bits_wire.tobytes(), result.name
 """
 
 
@@ -56,12 +77,12 @@ def start(code: str, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def test_one_two_and_four_devices_and_two_processes_agree() -> None:
+def test_one_two_and_four_devices_and_two_processes_agree(tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
     devices = start(DEVICES)
-    processes = [start(PROCESS, address, str(index)) for index in range(2)]
+    processes = [start(PROCESS, address, str(index), str(tmp_path)) for index in range(2)]
     try:
         outputs = [process.communicate(timeout=240) for process in (devices, *processes)]
     finally:

@@ -83,7 +83,10 @@ def run(
         summary = _execute(chosen, out, resume, force, checkpoint_every, jobs, follower)
     answer(summary, as_json, _show)
     if summary["interrupted"]:
-        typer.echo(f"Interrupted; continue with: ofediq run --resume --out {summary['folder']}", err=True)
+        more = "" if processes is None else f" --processes {processes}"
+        typer.echo(
+            f"Interrupted; continue with: ofediq run --resume --out {summary['folder']}{more}", err=True
+        )
         raise typer.Exit(130)
 
 

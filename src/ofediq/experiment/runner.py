@@ -304,6 +304,8 @@ class _Work:
             def say(step: int) -> None:
                 self.listener.note(diverging(method.name, seed, step))
 
+            federated = method.topology == "federated"
+
             return simulate(
                 method,
                 stream,
@@ -311,11 +313,14 @@ class _Work:
                 seed,
                 progress=progress,
                 watch=Alarm(stream, say, {name: curves[-1] for name, curves in self.naive.items()}),
-                checkpoint=None if jax.process_count() > 1 else self.folder.checkpoint(key, seed),
+                # References run whole in every process: nobody could tell the others where to continue.
+                checkpoint=self.folder.checkpoint(key, seed)
+                if federated or jax.process_count() == 1
+                else None,
                 checkpoint_every=self.checkpoint_every,
                 resume=self.resume,
                 initial=self.experiment.initial,
-                mesh=self.mesh if method.topology == "federated" else None,
+                mesh=self.mesh if federated else None,
             )
 
     def _finish(self, key: str, result: Result) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ from ofediq.simulation.blocks import (
     scan_block,
 )
 from ofediq.simulation.interrupt import deferred_interrupt
-from ofediq.simulation.mesh import over_processes, own_share, place, shares
+from ofediq.simulation.mesh import anyone, over_processes, own_share, place, shares, spans
 from ofediq.simulation.native import descends, native_model, native_sums
 from ofediq.simulation.result import Result
 from ofediq.simulation.window import Feed, SamplePool, Setting
@@ -82,7 +83,7 @@ def simulate(
         seed: of every draw, and of the model's start.
         initial: start from these parameters instead of `model.initial(seed)`.
         progress: called with (steps done, steps in all).
-        checkpoint: a file to save the state of the run to, and to resume from.
+        checkpoint: a file to save the state of the run to, and to resume from; of several processes the first one's.
         checkpoint_every: save about every so many steps; by default only when interrupted.
         resume: continue from `checkpoint` if it exists; the result is bit-identical to an uninterrupted run.
         mesh: devices to split the clients over, from `client_mesh`.
@@ -98,9 +99,8 @@ def simulate(
     run = _Run.prepare(method, stream, model, seed, initial, mesh)
     started = time.perf_counter()
     path = None if checkpoint is None else Path(checkpoint)
-    identity = run.identity()
-    if resume and path is not None and path.exists():
-        run.restore(*saved.load(path, identity, run.carry))
+    if path is not None:
+        run.resume(path, resume)
     last_saved, shown = run.done, 0
     try:
         with deferred_interrupt(lambda: None) as check:  # a block is never left half done
@@ -112,13 +112,13 @@ def simulate(
                     watch(*run.curves(shown))
                     shown = run.done
                 due = checkpoint_every is not None and run.done - last_saved >= checkpoint_every
-                if path is not None and due:
-                    saved.save(path, identity, run.carry, run.records(), run.done)
+                if path is not None and (anyone(due) if run.joined else due):
+                    run.save(path)
                     last_saved = run.done
                 check()
     except KeyboardInterrupt:
         if path is not None and run.done:
-            saved.save(path, identity, run.carry, run.records(), run.done)
+            run.save(path)
         raise InterruptedRunError(run.result(started) if run.done else None) from None
     return run.result(started)
 
@@ -135,6 +135,7 @@ class _Run:
     engine: str
     feed: Feed
     share: slice  # the clients that this process feeds
+    joined: bool  # whether other processes have clients too
     devices: int  # between all processes
     carry: Any
     blocks: list[Records]
@@ -160,7 +161,7 @@ class _Run:
             raise InputError(f"`initial` must be {model.dim} finite numbers, got shape {list(params.shape)}")
         computes, layers = _computing(model, stream.x.shape[1:])
         setting, run_block, engine = _runner(Setting(method, computes, stream.clients, mesh), layers)
-        devices = shares(mesh)
+        devices, joined = shares(mesh), spans(mesh)
         if setting.mesh is None:
             share, mesh = own_share(stream.clients, mesh), None
         else:
@@ -176,7 +177,9 @@ class _Run:
         else:
             carry = first_learnt(setting, jnp.asarray(params))
         start = None if initial is None else params
-        return cls(setting, model, stream, seed, run_block, engine, feed, share, devices, carry, [], start)
+        return cls(
+            setting, model, stream, seed, run_block, engine, feed, share, joined, devices, carry, [], start
+        )
 
     @property
     def method(self) -> Method:
@@ -206,9 +209,19 @@ class _Run:
         length = self.done - begin
         return losses[:length].astype(np.float64), errors[:length].astype(np.float64)
 
-    def restore(self, carry: Any, records: Records, done: int) -> None:
-        """Continue from a checkpoint."""
+    def save(self, path: Path) -> None:
+        """Write the state to `path`."""
+        saved.save(path, self.identity, self.carry, self.records(), self.done, self.joined)
+
+    def resume(self, path: Path, wanted: bool) -> None:
+        """Continue from a checkpoint if that is `wanted` and there is one."""
+        found = saved.load(path, self.identity, self.carry, self.joined, wanted)
+        if found is None:
+            return
+        carry, records, done = found
         mesh = self.setting.mesh
+        if self.joined and mesh is None:
+            carry = carry._replace(memory=jax.tree.map(lambda rows: rows[self.share], carry.memory))
         if self.method.topology == "federated":
             carry = carry._replace(round=place(carry.round, mesh), memory=place(carry.memory, mesh, 0))
             state, memory = jax.tree.map(jnp.asarray, (carry.round, carry.memory))
@@ -217,6 +230,7 @@ class _Run:
             carry = jax.tree.map(jnp.asarray, carry)
         self.carry, self.blocks, self.done = carry, [records], done
 
+    @cached_property
     def identity(self) -> dict[str, Any]:
         """What must be the same for a checkpoint to be continued."""
         return {

@@ -57,6 +57,13 @@ def one_device_each(mesh: Mesh) -> bool:
     return len(owners) > 1 and owners == list(range(jax.process_count()))
 
 
+def spans(mesh: Mesh | None) -> bool:
+    """Whether the mesh has devices of other processes."""
+    return mesh is not None and any(
+        device.process_index != jax.process_index() for device in mesh.devices.flat
+    )
+
+
 def own_share(clients: int, mesh: Mesh | None) -> slice:
     """The clients of this process, where each process sums over its own: all of them without a mesh.
 
@@ -99,6 +106,27 @@ def over_processes(sums_of: Callable[..., Any], mesh: Mesh | None) -> Callable[.
         return first, memory
 
     return total
+
+
+def of_the_first(content: bytes) -> bytes:
+    """What process 0 has; all processes must ask at the same places."""
+    size = int(multihost_utils.broadcast_one_to_all(np.uint32(len(content))))
+    given = np.frombuffer(content[:size].ljust(size, b"\0"), np.uint8)
+    return np.asarray(multihost_utils.broadcast_one_to_all(given), np.uint8).tobytes() if size else b""
+
+
+def all_rows(tree: Any) -> Any:
+    """Arrays of which each process has some rows, whole in all of them."""
+
+    def whole(rows: Any) -> Any:
+        if isinstance(rows, jax.Array) and not rows.is_fully_addressable:
+            return multihost_utils.process_allgather(rows, tiled=True)
+        own = np.asarray(rows)
+        counts = [int(count) for count in gathered(np.int32(len(own)))]
+        parts = gathered(np.pad(own, [(0, max(counts) - len(own)), *[(0, 0)] * (own.ndim - 1)]))
+        return np.concatenate([part[:count] for part, count in zip(parts, counts, strict=True)])
+
+    return jax.tree.map(whole, tree)
 
 
 def anyone(wish: bool) -> bool:
