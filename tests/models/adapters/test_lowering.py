@@ -281,7 +281,11 @@ def test_torch_modules_that_are_no_stack_say_why() -> None:
     shared = nn.Linear(4, 4)
     for module, shape, sentence in (
         (nn.Sequential(nn.Linear(4, 3), nn.Mish(), nn.Linear(3, 3)), (4,), "is no layer"),
-        (nn.Sequential(nn.Linear(4, 3), nn.PReLU(), nn.Linear(3, 3)), (4,), "PReLU has no translation"),
+        (
+            nn.Sequential(nn.Linear(4, 3), nn.Hardshrink(), nn.Linear(3, 3)),
+            (4,),
+            "'hardshrink' has no translation",
+        ),
         (nn.Sequential(nn.MaxPool2d(3, 1), nn.Flatten(), nn.Linear(16, 3)), (1, 6, 6), "side by side"),
         (frozen, (4,), "is no layer"),
         (nn.Sequential(shared, shared, nn.Linear(4, 3)), (4,), "not used once"),

@@ -66,7 +66,7 @@ class Rows(nn.Module):  # type: ignore[misc]  # torch is not typed here
 
 
 def test_a_recurrent_module_learns_sample_by_sample(digits: Stream) -> None:
-    model = from_torch(lambda seed: Rows(), "classification", classes=10)
+    model = from_torch(lambda seed: Rows(), "classification", classes=10, lower=False)
     x, y = digits.x[:3], digits.y[:3]
     params = model.initial(0)
     together = model.batch_gradient(params, x, y, np.ones(3, np.float32))[2]
@@ -77,7 +77,63 @@ def test_a_recurrent_module_learns_sample_by_sample(digits: Stream) -> None:
     )
     result = simulate(methods.fedomd(period=3, step_size=0.1), digits.head(6), model)
     assert np.isfinite(result.loss).all()
-    assert "torch computes it: GRU has no translation" in result.engine
+    assert "not to be lowered" in result.engine
+
+
+class Sequence(nn.Module):  # type: ignore[misc]  # likewise
+    """As strangers write them: shapes in Python, places in a table, recurrent layers, attention, sums in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.place = nn.Embedding(17, 12), nn.Parameter(torch.zeros(1, 8, 12))
+        self.lstm, self.gru = nn.LSTM(8, 6, 2, batch_first=True, bidirectional=True), nn.GRU(12, 12)
+        self.joint, self.plain = nn.MultiheadAttention(12, 3, batch_first=True), nn.RNN(12, 12, bias=False)
+        self.norm, self.curve = nn.LayerNorm(12), nn.PReLU()
+        self.mix, self.scores, self.heat = (
+            nn.Linear(12, 36),
+            nn.Linear(12, 10),
+            nn.Parameter(torch.tensor(0.5)),
+        )
+
+    def forward(self, x: Any) -> Any:
+        count, rows, _ = x.shape
+        found = self.lstm(x / 16)[0] + self.place[:, :rows]
+        found += self.table(x.long()).mean(2)
+        found = self.norm(found + self.joint(found, found, found, need_weights=False)[0])
+        query, key, value = (
+            self.mix(self.curve(found)).view(count, rows, 3, 2, 6).permute(2, 0, 3, 1, 4).unbind(0)
+        )
+        weights = (query @ key.transpose(-2, -1) / rows**0.5).softmax(-1)
+        found = (weights @ value).transpose(1, 2).reshape(count, rows, -1)
+        last = self.gru(found.transpose(0, 1))[1][-1] + self.plain(found.transpose(0, 1))[0][-1]
+        for power in range(1, 3):
+            last = last + torch.where(last > 0, last, torch.zeros_like(last)) ** power
+        first, second = torch.einsum("nd,d->nd", last, self.norm.weight).chunk(2, dim=1)
+        return self.scores(torch.cat([first.clamp(min=-1), second * self.heat.exp()], dim=1))
+
+
+def test_sequences_are_translated(digits: Stream) -> None:
+    torch.manual_seed(0)
+    module = Sequence()
+    model, own = (from_torch(module, "classification", classes=10, lower=lower) for lower in (True, False))
+    assert "torch computes it" not in str(model.stack((8, 8)))  # but JAX
+    params, x, y = model.initial(0), digits.x[:3], digits.y[:3]
+    found, expected = (one.client_gradients(params, x, y) for one in (model, own))
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_a_branch_on_values_runs_in_torch(digits: Stream, capfd: pytest.CaptureFixture[str]) -> None:
+    class Branch(nn.Module):  # type: ignore[misc]  # likewise
+        def __init__(self) -> None:
+            super().__init__()
+            self.scores = nn.Linear(64, 10)
+
+        def forward(self, x: Any) -> Any:
+            return self.scores(x.flatten(1) if x.sum() > -1 else x.flatten(1) * 2)
+
+    reason = from_torch(Branch(), "classification").stack((8, 8))
+    assert "torch computes it: it cannot be traced" in str(reason)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_the_plain_loop_needs_no_jax_arrays(digits: Stream) -> None:

@@ -75,6 +75,12 @@ class TorchModel(Model):
         vector: Vector = np.concatenate(pieces)
         return vector
 
+    def scores(self, shape: Shape) -> int | None:
+        """How many class scores a sample of this `shape` gets."""
+        torch = extra("torch", "torch")
+        with torch.no_grad():
+            return int(self._outputs(torch.tensor(self.initial(0)), torch.zeros(1, *shape)).shape[-1])
+
     def predict(self, params: Array, xs: Array) -> Array:
         """The predicted class (int) or number (float) for each sample."""
         inner = self._inner(xs)
