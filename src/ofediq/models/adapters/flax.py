@@ -29,8 +29,8 @@ def from_flax(
     """A model from a Flax module that takes a batch of samples, the convention there.
 
     The loss is the cross-entropy of its class scores, or the squared error of its number. What is learnt are the
-    parameters (`params` in linen, `nnx.Param` in nnx). A linen module may have no other variables, and its dropout
-    must be deterministic; in an nnx module they stay as they are, and dropout is off (`module.eval()`).
+    parameters (`params` in linen, `nnx.Param` in nnx); other variables stay as they are. In an nnx module dropout is
+    off (`module.eval()`); in a linen module it must be deterministic, and statistics the stored ones.
 
     Args:
         module: a `flax.linen.Module`; or an `nnx.Module` with its first parameters, or a function from a seed to
@@ -81,20 +81,24 @@ def _linen_parts(module: Any, shape: tuple[int, ...]) -> Parts:
     jax = extra("jax", "sim")
     flax_error = extra("flax.errors", "flax").FlaxError
 
-    def start(seed: int) -> Any:
+    def drawn(seed: int) -> Any:
         try:
-            variables = module.init(jax.random.key(seed), jax.numpy.zeros((1, *shape)))
+            return module.init(jax.random.key(seed), jax.numpy.zeros((1, *shape)))
         except (flax_error, TypeError, ValueError) as error:
             raise InputError(
                 f"`module` must take a batch of samples of shape {list(shape)}: {error}"
             ) from error
-        others = sorted(set(variables) - {"params"})
-        if others or not variables:
-            raise InputError(f"`module` must have params and no other variables, got {others}")
-        return variables["params"]
+
+    first = drawn(0)
+    rest = {name: variables for name, variables in first.items() if name != "params"}
+    if not first.get("params"):
+        raise InputError(f"`module` must have params, got {sorted(first)}")
+
+    def start(seed: int) -> Any:
+        return (first if seed == 0 else drawn(seed))["params"]
 
     def outputs(params: Any, xs: Array) -> Array:
-        return module.apply({"params": params}, xs)
+        return module.apply({"params": params, **rest}, xs)
 
     return outputs, start
 
@@ -130,5 +134,6 @@ def _try(model: LossModel, shape: tuple[int, ...]) -> None:
         jax.eval_shape(lambda params, x: model.outputs(model.layout.unflatten(params), x), vector, sample)
     except extra("flax.errors", "flax").FlaxError as error:
         raise InputError(
-            f"`module` must need nothing but parameters and samples, such as no random draws: {error}"
+            "`module` must need nothing but parameters and samples, such as no random draws, and change nothing, "
+            f"such as no statistics of a batch: {error}"
         ) from error

@@ -38,7 +38,12 @@ def check_outputs(shape: tuple[int, ...], task: Task, classes: int | None, argum
     if task == "regression":
         if size != 1:
             raise InputError(f"`{argument}` must give one number per sample, got shape {list(shape)}")
-    elif len(shape) != 1 or size < 2:
+    elif size == 1:
+        raise InputError(
+            f"`{argument}` must give one score per class and sample, got shape {list(shape)}; "
+            "of two classes with one logit z the scores are (0, z)"
+        )
+    elif len(shape) != 1:
         raise InputError(f"`{argument}` must give one score per class and sample, got shape {list(shape)}")
     elif classes is not None and size != classes:
         raise InputError(f"`{argument}` must give {classes} scores, one per class, got {size}")
