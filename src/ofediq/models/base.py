@@ -106,6 +106,10 @@ class Model(abc.ABC):
         """The layers that compute the same on samples of this `shape`, or why there are none, in one sentence."""
         return f"{self.name!r} is no stack of layers"
 
+    def scores(self, shape: tuple[int, ...]) -> int | None:
+        """How many class scores a sample of this `shape` gets, if that is known."""
+        return None
+
     def describe(self) -> dict[str, Any]:
         """What identifies this model in a run's configuration."""
         return {"name": self.name, "task": self.task, "dim": self.dim, "convex": self.convex}
@@ -162,6 +166,10 @@ class LayeredModel(Model):
     @abc.abstractmethod
     def backward(self, params: Array, cache: Any, deltas: Array, each: bool) -> Array:
         """Gradients from `deltas` = d loss / d outputs: [n, dim] if `each`, else their sum, [dim]."""
+
+    def scores(self, shape: tuple[int, ...]) -> int | None:
+        """How many class scores a sample of this `shape` gets."""
+        return int(self.forward(self.initial(0), np.zeros((1, *shape), np.float32))[0].shape[-1])
 
     def predict(self, params: Array, xs: Array) -> Array:
         """The predicted class (int) or number (float) for each sample."""

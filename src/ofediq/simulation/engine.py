@@ -24,7 +24,7 @@ from ofediq.errors import InputError, OFedIQError, require_integer, told
 from ofediq.machine import memory
 from ofediq.methods import Method
 from ofediq.methods.round import formula_bits
-from ofediq.models import LayeredModel, Model
+from ofediq.models import Model
 from ofediq.models.layers import spelled
 from ofediq.simulation import checkpoint as saved
 from ofediq.simulation.baselines import REFERENCES, first_learnt
@@ -385,8 +385,6 @@ def _check_fit(model: Model, stream: Stream) -> None:
         raise InputError(
             f"`model` must take samples of shape {shape}, got {model.name!r}: {told(error)}"
         ) from error
-    layered = model if isinstance(model, LayeredModel) else model.stack(sample.shape[1:])
-    if not isinstance(layered, str) and stream.classes is not None:
-        scores = layered.forward(model.initial(0), sample)[0].shape[-1]
-        if scores < stream.classes:
-            raise InputError(f"`model` must score {stream.classes} classes like the stream, got {scores}")
+    scores = None if stream.classes is None else model.scores(sample.shape[1:])
+    if scores is not None and scores < stream.classes:
+        raise InputError(f"`model` must score {stream.classes} classes like the stream, got {scores}")

@@ -59,6 +59,17 @@ def test_nnx_runs_in_evaluation_mode_and_keeps_its_other_state() -> None:
     assert not module.layers[0].deterministic  # the user's module is as it was
 
 
+def test_variables_of_a_linen_module_stay_as_they_are() -> None:
+    module = linen.Sequential([linen.Dense(3), linen.BatchNorm(use_running_average=True)])
+    model = from_flax(module, (6,), "classification", classes=3)
+    assert model.dim == 6 * 3 + 3 + 2 * 3
+    variables, x = module.init(jax.random.key(0), np.zeros((1, 6))), np.ones((1, 6), np.float32)
+    expected = jax.nn.logsumexp(module.apply(variables, x)[0]) - module.apply(variables, x)[0, 2]
+    assert model.evaluate(model.initial(0), x, np.array([2]))[0][0] == pytest.approx(
+        float(expected), rel=1e-5
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -71,8 +82,8 @@ def test_nnx_runs_in_evaluation_mode_and_keeps_its_other_state() -> None:
         ((two_layers(), (6,), "classification", 4), "`module` must give 4 scores, one per class, got 3"),
         ((two_layers(), (0,), "classification"), "`sample_shape` must be an integer >= 1, got 0"),
         (
-            (linen.BatchNorm(use_running_average=True), (6,), "classification"),
-            r"no other variables, got \['batch_stats'\]",
+            (linen.BatchNorm(use_running_average=False), (6,), "classification"),
+            "and change nothing, such as no statistics of a batch",
         ),
         (
             (
@@ -97,3 +108,11 @@ def test_samples_of_another_shape_are_refused() -> None:
     model = from_flax(two_layers(), (6,), "classification")
     with pytest.raises(InputError, match=r"`module` must get samples of shape \[6\], got \[5\]"):
         model.evaluate(model.initial(), np.ones((1, 5), np.float32), np.zeros(1, np.int32))
+
+
+def test_too_few_scores_are_refused_also_where_jax_computes() -> None:
+    stream = streams.partition(streams.load("digits"), clients=3, steps=2)
+    module = linen.Sequential([lambda x: x.reshape(len(x), -1), linen.Dense(9)])
+    model = from_flax(module, (8, 8), "classification", lower=False)
+    with pytest.raises(InputError, match="`model` must score 10 classes like the stream, got 9"):
+        simulate(methods.fedogd(), stream, model)

@@ -61,6 +61,15 @@ class LossModel(LoweredModel):
             )
         return vector
 
+    def scores(self, shape: tuple[int, ...]) -> int | None:
+        """How many class scores a sample of this `shape` gets; traced, not computed."""
+        if self.outputs is None:
+            return None
+        jax, outputs = extra("jax", "sim"), self.outputs
+        given = [jax.ShapeDtypeStruct(one, np.float32) for one in ((self.dim,), shape)]
+        found = jax.eval_shape(lambda params, x: outputs(self.layout.unflatten(params), x), *given)
+        return int(found.shape[-1])
+
     def predict(self, params: Array, xs: Array) -> Array:
         """The predicted class (int) or number (float) for each sample."""
         if self.outputs is None:
