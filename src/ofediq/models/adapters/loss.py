@@ -78,7 +78,9 @@ class LossModel(LoweredModel):
 
     def evaluate(self, params: Array, xs: Array, ys: Array) -> tuple[Array, Array]:
         """Losses and errors of each sample."""
-        losses, errors = self._run("evaluate", params, xs, ys)
+        # Traced, it stands in the engine's loops, where XLA's convolutions are slow forward too.
+        looped = isinstance(xs, extra("jax", "sim").core.Tracer)
+        losses, errors = self._run("evaluate_looped" if looped else "evaluate", params, xs, ys)
         return losses, errors
 
     def client_gradients(self, params: Array, xs: Array, ys: Array) -> Array:
@@ -102,7 +104,7 @@ class LossModel(LoweredModel):
     def _run(self, function: str, *arrays: Array) -> Any:
         layers = self._layers(*arrays[1:3])
         if layers is not None:
-            return getattr(layers, function)(*arrays)
+            return getattr(layers, function.removesuffix("_looped"))(*arrays)
         result = self._compiled[function](*arrays)
         if all(isinstance(array, np.ndarray) for array in arrays):
             return extra("jax", "sim").tree.map(np.asarray, result)
@@ -110,7 +112,7 @@ class LossModel(LoweredModel):
 
     @cached_property
     def _compiled(self) -> dict[str, Callable[..., Any]]:
-        """The four functions over many samples, each from one over one sample."""
+        """The functions over many samples, each from one over one sample."""
         jax = extra("jax", "sim")
 
         def over_samples(one: Callable[..., Any]) -> Callable[..., Any]:
@@ -133,6 +135,7 @@ class LossModel(LoweredModel):
         functions = {
             "predict": over_samples(self._predict_one),
             "evaluate": evaluate,
+            "evaluate_looped": learn,
             "client_gradients": over_samples(jax.grad(with_products(self._loss_one))),
             "batch_gradient": batch_gradient,
         }
