@@ -385,6 +385,7 @@ def _check_fit(model: Model, stream: Stream) -> None:
         raise InputError(
             f"`model` must take samples of shape {shape}, got {model.name!r}: {told(error)}"
         ) from error
-    scores = None if stream.classes is None else model.scores(sample.shape[1:])
-    if scores is not None and scores < stream.classes:
-        raise InputError(f"`model` must score {stream.classes} classes like the stream, got {scores}")
+    if stream.classes is not None:
+        scores = model.scores(sample.shape[1:])
+        if scores is not None and scores < stream.classes:
+            raise InputError(f"`model` must score {stream.classes} classes like the stream, got {scores}")
