@@ -7,6 +7,8 @@ device each may also run compiled kernels on their shares, whose sums meet here 
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -49,6 +51,10 @@ def join_processes(coordinator: str, processes: int, index: int) -> None:
         raise InputError(f"`coordinator` must be host:port, got {coordinator!r}")
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(coordinator, num_processes=processes, process_id=index)
+    if (
+        threading.current_thread() is threading.main_thread()
+    ):  # JAX takes SIGTERM for itself, and would not end
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
 
 
 def one_device_each(mesh: Mesh) -> bool:
