@@ -42,6 +42,7 @@ ALIKE = 2.0
 
 _PANEL = 512  # members that others are compared with, at most
 _PIECE = 1 << 18  # multiplications; for more at once OpenBLAS wakes threads, which takes longer than the work
+_ROWS = 64  # of them in a piece: whatever is narrow is copied more often than multiplied
 _WELL, _LINE = 0.2, 0.15  # cosine of a middle member that is served well; from less to not at all
 _HARM = 0.05  # by which a cosine is below HARMED when all of it is believed
 _NEARLY, _BEST = 0.4, 0.6  # of the best cosine: who is served best
@@ -97,10 +98,12 @@ def _apart(wishes: Floats) -> Floats:
     units, lengths = (wishes / lengths).astype(np.float32), lengths.astype(np.float32)
     every = -(-len(wishes) // _PANEL)
     panel, long = units[::every].T, lengths[::every].T
-    rows, alike = max(1, _PIECE // panel.size), np.empty(len(wishes))
-    for at in range(0, len(wishes), rows):
-        part = slice(at, at + rows)
-        cosines = np.maximum(units[part] @ panel, np.float32(0))
+    width, alike = max(1, _PIECE // (_ROWS * len(panel))), np.empty(len(wishes))
+    panels = [panel[:, at : at + width] for at in range(0, panel.shape[1], width)]
+    for at in range(0, len(wishes), _ROWS):
+        part = slice(at, at + _ROWS)
+        cosines = np.concatenate([units[part] @ some for some in panels], axis=1)
+        np.maximum(cosines, np.float32(0), out=cosines)
         fourth = np.square(np.square(cosines, out=cosines), out=cosines)
         alike[part] = np.einsum("ij,ij->i", fourth, np.minimum(long / lengths[part], np.float32(1)))
     own = np.arange(len(wishes)) % every == 0  # who is compared with itself, too

@@ -87,7 +87,7 @@ def _addresses(vectors: Sequence[Vector], dim: int) -> tuple[npt.NDArray[np.uint
     for vector in kept:  # C would read on
         if vector.shape != (dim,):
             raise InputError(f"`vectors` must have {dim} numbers each, got {vector.size}")
-    return np.array([vector.ctypes.data for vector in kept], np.uintp), kept
+    return np.array([vector.__array_interface__["data"][0] for vector in kept], np.uintp), kept
 
 
 def _given(*arrays: npt.NDArray[Any]) -> tuple[c_void_p, ...]:

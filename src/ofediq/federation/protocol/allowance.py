@@ -33,7 +33,7 @@ class Allowance:
 
     def pays(self, number: int, bits: int, members: int, kept: float = 1.0) -> bool:
         """Whether this member may still send so many bits, see `Purse.pays`; if so they are spent."""
-        return self.purse.fair is None or bool(self.purse.pays([number], [bits], members, kept)[0])
+        return bool(self.purse.pays([number], [bits], members, kept)[0])
 
     def closed(self) -> None:
         """A round is over; strangers are forgotten, so that names cost no memory."""

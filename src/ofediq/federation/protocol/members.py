@@ -76,6 +76,11 @@ class Members:
         self.present.discard(name)
         return True
 
+    @property
+    def settled(self) -> bool:
+        """Whether nobody is asked whether it is gone."""
+        return not self._asked
+
     def unanswered(self, now: float) -> list[str]:
         """Who was asked and has not answered: they are gone."""
         found = [name for name, when in self._asked.items() if now - when > DOUBT]

@@ -20,7 +20,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -276,8 +276,7 @@ def _number_type(clients: int) -> np.dtype[np.unsignedinteger[Any]]:
     return np.dtype("<u2" if clients <= 2**16 else "<u4")
 
 
-@dataclass(frozen=True, eq=False)
-class UpdateMessage:
+class UpdateMessage(NamedTuple):
     """What a client says in a round: its messages unless it passes, and a report if it is time for one.
 
     Attributes:
@@ -325,16 +324,15 @@ def write_body(messages: Mapping[str, Encoded], step: int) -> bytes:
 
 def read_body(body: bytes, names: Iterable[str], step: int) -> dict[str, Encoded]:
     """The inverse of `write_body`, or `WireError`."""
-    wanted, frames = sorted(names), []
+    wanted, frames, expected = sorted(names), [], range(step, step + 1)
     if len(wanted) == 1:
-        frames = [body]
-    while body and len(wanted) > 1:
+        return {wanted[0]: open_frame(body, expected)[0]}
+    while body:
         (size,) = _LENGTH.unpack_from(body) if len(body) >= _LENGTH.size else (2**32,)
         frames.append(body[_LENGTH.size : _LENGTH.size + size])
         body = body[_LENGTH.size + size :]
     if len(frames) != len(wanted):
         raise WireError(f"update: {len(frames)} messages where {len(wanted)} belong")
-    expected = range(step, step + 1)
     return {name: open_frame(frame, expected)[0] for name, frame in zip(wanted, frames, strict=True)}
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 REPORT_BYTES = 4
 """A byte for the number of predictions, twelve bits for each of two sums."""
@@ -22,8 +22,7 @@ _LARGEST = 1e18
 _FEW, _STEPS = 128, 16  # counts below it are exact, those above have 16 codes per octave
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(NamedTuple):
     """How a client's predictions fared since its last report.
 
     Attributes:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -52,15 +53,21 @@ class OpenRound:
     waiting: set[str] = field(default_factory=set)  # who is waited for: due, there, not yet heard
     unread: dict[str, UpdateMessage] = field(default_factory=dict)  # updates to be read together, by name
 
-    @property
+    @cached_property
     def together(self) -> int:
         """So many updates are read at a time: one by one in small fleets, where nobody should wait for the others."""
         return max(1, min(64, (self.clients if self.due is None else len(self.due)) // 4))
 
+    @property
+    def lacks(self) -> bool:
+        """Whether somebody is waited for even when all that is unread has been read."""
+        return self.secured is None and len(self.waiting) > len(self.unread)
+
     def answered(self, there: Set[str]) -> bool:
         """Whether all who are waited for were heard; where nobody is, anybody of those who are `there` and due."""
-        expected = there if self.due is None else there & self.due
-        return not self.waiting and (bool(self.heard) or not expected)
+        if self.waiting or self.heard:
+            return not self.waiting
+        return not there if self.due is None else self.due.isdisjoint(there)
 
 
 def read_update(method: Method, body: bytes, down: Down, address: Address) -> Update:
