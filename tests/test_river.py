@@ -59,7 +59,7 @@ def test_bad_input_is_named(options: dict[str, object], sample: dict[str, float]
         FederatedRegressor(**options).learn_one(sample, 1.0)  # type: ignore[arg-type]  # wrong on purpose
 
 
-@pytest.mark.parametrize("y", ["warm", None])
+@pytest.mark.parametrize("y", ["warm", None, 10**400])
 def test_a_target_that_is_no_number_is_said(y: Any) -> None:
     with pytest.raises(InputError, match="`y` must be a number, got"):
         FederatedRegressor().learn_one({"a": 1.0}, y)
@@ -87,7 +87,7 @@ def test_a_target_that_stands_for_none_is_said_and_harms_nobody(y: float) -> Non
 def test_readings_beyond_all_measure_are_missing() -> None:
     model, other = FederatedRegressor(clients=2), FederatedRegressor(clients=2)
     for step in range(8):
-        far = {"b": 1e300 if step % 2 else float("-inf")}
+        far = {"b": (1e300, float("-inf"), 10**400)[step % 3]}
         model.learn_one({"a": float(step % 3), **far}, float(step % 3))
         other.learn_one({"a": float(step % 3), "b": float("nan")}, float(step % 3))
     assert model.predict_one({"a": 2.0}) == other.predict_one({"a": 2.0}) != 0

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from river import base
 
-from ofediq.errors import InputError, require_fraction, require_integer
+from ofediq.errors import InputError, require_fraction, require_integer, shown
 from ofediq.swarm import ScaledSwarm
 
 
@@ -81,6 +81,8 @@ class _Federated(base.Estimator):
                 found.append((str(name), float(value)))
             except (TypeError, ValueError):
                 found.append((f"{name}={value}", 1.0))
+            except OverflowError:  # a whole number beyond all floats says as much as an infinite one
+                found.append((str(name), math.inf))
         return found
 
     def _row(self, x: dict[Any, Any]) -> npt.NDArray[np.float64]:
@@ -135,8 +137,8 @@ class FederatedRegressor(_Federated, base.Regressor):
         """Learn from one sample."""
         try:
             target = float(y)
-        except (TypeError, ValueError):
-            raise InputError(f"`y` must be a number, got {y!r}") from None
+        except (TypeError, ValueError, OverflowError):
+            raise InputError(f"`y` must be a number, got {shown(y)}") from None
         self._learn(x, target, None)
 
     def predict_one(self, x: dict[Any, Any]) -> float:

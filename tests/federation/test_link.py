@@ -11,9 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from ofediq.federation.network import link
 from ofediq.federation.network.broker import Broker, BrokerError
+from ofediq.federation.network.embedded import embedded
 from ofediq.federation.network.link import LinkDown, _is_final, connect
 from ofediq.federation.network.mqtt import REASONS, MqttError, MqttRefusedError
+from ofediq.federation.network.session import Session
+from ofediq.federation.protocol.learner import Learner
 from tests.federation.mosquitto import HOST, Mosquitto
 
 
@@ -89,3 +93,22 @@ def test_a_broker_that_wants_a_password_is_not_asked_again(tmp_path: Path) -> No
         pytest.raises(BrokerError, match=r"refuses 'vault\.c0': Not authorized$"),
     ):
         asyncio.run(try_it(broker.address))
+
+
+def test_a_client_that_reached_its_broker_once_waits_for_it_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A closed socket behind TLS tells of no bytes, and neither do other systems than Linux."""
+    monkeypatch.setattr(link, "_socket_bytes", lambda connection: (0, 0))
+
+    async def scene() -> None:
+        async with embedded() as broker:
+            session = Session(Learner("f", "c0"), broker, list, patience=0.3)
+            life = asyncio.create_task(session.run())
+            while not session.connected:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.3)
+        await asyncio.sleep(0.5)
+        assert not life.done()
+        life.cancel()
+        await asyncio.gather(life, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(scene(), 60))

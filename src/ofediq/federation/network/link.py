@@ -53,7 +53,7 @@ class MqttLink:
         self._connection = connection
         self._inbox: asyncio.Queue[tuple[str, bytes] | None] = asyncio.Queue()
         self._pending: Counter[str] = Counter()
-        self.dropped = 0
+        self.dropped, self._traffic = 0, (0, 0)
         connection.listen(self._heard, lambda: self._inbox.put_nowait(None))
 
     async def subscribe(self, topics: Iterable[str]) -> None:
@@ -83,7 +83,9 @@ class MqttLink:
 
     def traffic(self) -> tuple[int, int]:
         """Bytes received and sent on the socket so far."""
-        return _socket_bytes(self._connection.transport.get_extra_info("socket"))
+        found = _socket_bytes(self._connection.transport.get_extra_info("socket"))
+        self._traffic = max(self._traffic, found)  # one that is closed tells nothing
+        return self._traffic
 
     async def close(self) -> None:
         """Leave in good order."""

@@ -255,8 +255,7 @@ class Server:
 
     def _count(self, link: Link, before: tuple[int, int]) -> None:
         received, sent = link.traffic()
-        if received or sent:
-            self.monitor.socket = {"in": before[0] + received, "out": before[1] + sent}
+        self.monitor.socket = {"in": before[0] + received, "out": before[1] + sent}
 
 
 async def _answer(link: Link, message: Publish) -> None:

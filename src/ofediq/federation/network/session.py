@@ -60,6 +60,9 @@ class Session:
         self._outbox: asyncio.Queue[Publish | None] = asyncio.Queue()  # None: nothing more
         self._stop = asyncio.Event()
         self._link: Link | None = None
+        self._reached = (
+            False  # whether the broker was there once: from then on it may be away for as long as it likes
+        )
 
     def send(self, messages: list[Publish]) -> None:
         """Publish soon; call it in the session's own thread."""
@@ -91,7 +94,7 @@ class Session:
                 return
             except LinkDown as reason:
                 log.warning("client %s: no connection (%s), trying again", self.learner.name, reason)
-                if give_up is not None and self.received == 0 and loop.time() > give_up:
+                if give_up is not None and not self._reached and loop.time() > give_up:
                     where = f"{self.broker.host}:{self.broker.port}"
                     raise BrokerError(f"cannot reach the broker at {where}: {reason}") from None
                 if not self._stop.is_set():
@@ -101,7 +104,7 @@ class Session:
         will = self._presence(online=False)
         name = f"{self.learner.federation}.{self.learner.name}"
         async with connect(self.broker, name, self.learner.subscriptions, will) as link:
-            self._link = link
+            self._link, self._reached = link, True
             try:
                 while not self._outbox.empty():  # said on the last connection: the server will ask again
                     self._outbox.get_nowait()
