@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("river")
@@ -91,3 +92,12 @@ def test_readings_beyond_all_measure_are_missing() -> None:
         model.learn_one({"a": float(step % 3), **far}, float(step % 3))
         other.learn_one({"a": float(step % 3), "b": float("nan")}, float(step % 3))
     assert model.predict_one({"a": 2.0}) == other.predict_one({"a": 2.0}) != 0
+
+
+def test_a_text_tells_something() -> None:
+    model, right = FederatedClassifier(clients=2), 0
+    for step, colour in enumerate(np.random.default_rng(0).choice(["red", "blue", "grey"], 300).tolist()):
+        x = {"colour": colour, "other": 1.0}
+        right += step >= 200 and model.predict_one(x) == (colour == "red")
+        model.learn_one(x, colour == "red")
+    assert right == 100

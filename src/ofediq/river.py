@@ -33,6 +33,7 @@ class _Federated(base.Estimator):
         require_integer("features", features, 1)
         require_fraction("budget", budget)
         self._places: dict[str, int] = {}
+        self._texts: list[int] = []  # places of texts
         self._members: dict[Any, int] = {}
         self._learnt = 0
         self._swarm: ScaledSwarm | None = None
@@ -61,16 +62,18 @@ class _Federated(base.Estimator):
             if len(self._members) == self.clients:
                 raise InputError(f"`clients` must be at least the number of members, got {self.clients}")
             self._members[x[self.client]] = len(self._members)
-        for name, _ in sorted(self._numbers(x)):
+        for name, _, text in sorted(self._numbers(x)):
             if name not in self._places:
                 if len(self._places) == self.features:
                     raise InputError(
                         f"`features` must be at least the number of features, got {self.features}"
                     )
                 self._places[name] = len(self._places)
+                if text:
+                    self._texts.append(self._places[name])
 
-    def _numbers(self, x: dict[Any, Any]) -> list[tuple[str, float]]:
-        """Readings by name; a text is a reading of its own that is 1."""
+    def _numbers(self, x: dict[Any, Any]) -> list[tuple[str, float, bool]]:
+        """Readings by name; a text is a reading of its own that is 1, and 0 where it is another one."""
         found = []
         if not isinstance(x, Mapping):
             raise InputError(f"`x` must be a dict of features, got {x!r}")
@@ -78,16 +81,17 @@ class _Federated(base.Estimator):
             if name == self.client:
                 continue
             try:
-                found.append((str(name), float(value)))
+                found.append((str(name), float(value), False))
             except (TypeError, ValueError):
-                found.append((f"{name}={value}", 1.0))
+                found.append((f"{name}={value}", 1.0, True))
             except OverflowError:  # a whole number beyond all floats says as much as an infinite one
-                found.append((str(name), math.inf))
+                found.append((str(name), math.inf, False))
         return found
 
     def _row(self, x: dict[Any, Any]) -> npt.NDArray[np.float64]:
         row = np.full(self.features, np.nan)
-        for name, value in self._numbers(x):
+        row[self._texts] = 0.0
+        for name, value, _ in self._numbers(x):
             if name in self._places:
                 row[self._places[name]] = value
         return row
