@@ -51,7 +51,7 @@ RIVER: dict[str, Callable[[], Any]] = {
 
 def score(model: Any, stream: Any, kind: str) -> str:
     """Predict, then learn."""
-    found = metrics.MAE() if kind == "numbers" else metrics.Accuracy()
+    found: Any = metrics.MAE() if kind == "numbers" else metrics.Accuracy()
     for x, y in itertools.islice(stream, MOST):
         said = model.predict_one(x)
         if said is not None:
@@ -65,8 +65,9 @@ def main() -> None:
     rows = [["stream", "River", "ten clients", "one client"]]
     for name, (stream, kind) in STREAMS.items():
         ours: Any = FederatedRegressor if kind == "numbers" else FederatedClassifier
-        ready = (compose.SelectType(str) | preprocessing.OneHotEncoder()) + (
-            compose.SelectType((int, float)) | preprocessing.StandardScaler()
+        of: Any = compose.SelectType
+        ready = (of(str) | preprocessing.OneHotEncoder()) + (
+            of((int, float)) | preprocessing.StandardScaler()
         )
         models = [ready | RIVER[kind](), ours(), ours(method="fedogd", clients=1, budget=1.0)]
         rows.append([name, *(score(model, stream(), kind) for model in models)])

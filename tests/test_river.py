@@ -97,7 +97,7 @@ def test_readings_beyond_all_measure_are_missing() -> None:
 def test_a_text_tells_something() -> None:
     model, right = FederatedClassifier(clients=2), 0
     for step, colour in enumerate(np.random.default_rng(0).choice(["red", "blue", "grey"], 300).tolist()):
-        x = {"colour": colour, "other": 1.0}
+        x: dict[Any, Any] = {"colour": colour, "other": 1.0}
         right += step >= 200 and model.predict_one(x) == (colour == "red")
         model.learn_one(x, colour == "red")
     assert right == 100
