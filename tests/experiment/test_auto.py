@@ -193,3 +193,20 @@ def test_a_target_alone_is_learnt_from_its_own_past(tmp_path: Path) -> None:
     final, lowest = skill_of(Config(data=write(tmp_path, y=y), target="y", methods=("ofediq",)), "ofediq")
     assert final > 0.25  # least squares knows 50 %
     assert lowest > -0.02
+
+
+def test_a_budget_is_a_share_of_what_is_there_to_send(tmp_path: Path) -> None:
+    """Most clients have few rows: FedOGD sends nothing for those that are away, and a budget is a share of that."""
+    rng, size = np.random.default_rng(3), 1500
+    visitors = rng.permutation(np.repeat([f"v{one}" for one in range(100)], 5))
+    regulars = rng.choice(["a", "b"], size - len(visitors))
+    who = rng.permutation(np.concatenate([visitors, regulars]))
+    x = rng.normal(size=(size, 2))
+    path = write(tmp_path, who=who, a=x[:, 0], b=x[:, 1], y=x[:, 0] + 0.2 * rng.normal(size=size))
+    config = Config(data=path, target="y", client_column="who", methods=("ofedgrid",))
+    experiment = Experiment.set_up(config)
+    stream = experiment.deal(0)
+    assert stream.present.mean() < 0.1
+    result = simulate(experiment.methods["ofedgrid"], stream, experiment.model)
+    all_bits = 32 * experiment.model.dim * np.count_nonzero(stream.present)  # FedOGD's
+    assert 0.07 < float(result.bits_wire.sum()) / all_bits < 0.11

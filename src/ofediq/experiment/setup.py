@@ -33,7 +33,9 @@ from ofediq.methods import (
 )
 from ofediq.methods.connection import fedogd_bytes
 from ofediq.methods.privacy import promise_of
+from ofediq.methods.registry import entry, parse
 from ofediq.methods.round import formula_bits
+from ofediq.methods.steered_rule import attended
 from ofediq.models import Model, build
 from ofediq.streams import Dataset, Stream, load, load_file, partition, synthetic
 from ofediq.streams.features import Pipeline
@@ -150,6 +152,12 @@ def _methods(config: Config, model: Model, stream: Stream, raw: bool) -> dict[st
         )
         for key in config.methods
     }
+    if config.budget_of == "formula":
+        share = float(stream.present.mean())
+        methods = {
+            key: one if entry(parse(key)[0]).counts == "total" else attended(one, share)
+            for key, one in methods.items()
+        }
     if config.server is not None:
         rule = server_rule(config.server, config.step_size)
         methods = {key: with_server(one, rule) for key, one in methods.items()}

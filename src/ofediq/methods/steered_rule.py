@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ofediq.arrays import Array
+from ofediq.methods.composition import Method
 from ofediq.methods.loudness import pack
 from ofediq.methods.pieces import piece
 from ofediq.methods.server import Keeping, ServerRule, Totals
+from ofediq.methods.steering import Budget
 
 
 class Steering(Protocol):
@@ -119,3 +121,22 @@ class Steered(Keeping):
 def steered(inner: ServerRule, budget: Steering) -> Steered:
     """`inner`, with the number that steers `budget` in every broadcast."""
     return Steered(inner, budget)
+
+
+def attended(method: Method, share: float) -> Method:
+    """`method` where only a `share` of the clients has a sample at a step: FedOGD sends nothing for the others.
+
+    A budget in bits per step is then that share of it, or who is there would spend everybody's. A method whose
+    clients send when they are told to needs nothing.
+
+    >>> from ofediq.methods import ofedgrid
+    >>> rule = attended(ofedgrid(bits_per_step=1000.0), 0.25).server.budget
+    >>> rule.bits_per_step, rule.attendance
+    (250.0, 0.25)
+    """
+    server = method.server
+    if not isinstance(server, Steered) or not isinstance(server.budget, Budget) or share >= 1:
+        return method
+    bits = share * server.budget.bits_per_step
+    budget = replace(server.budget, bits_per_step=bits, attendance=share * server.budget.attendance)
+    return replace(method, server=replace(server, budget=budget))

@@ -27,7 +27,7 @@ from ofediq.methods.loudness import (
 )
 from ofediq.methods.pieces import piece
 from ofediq.methods.windows import Growing
-from ofediq.settings import Count, Fading, NonNegative, Positive, Ranged
+from ofediq.settings import Count, Fading, Fraction, NonNegative, Positive, Ranged
 
 _WINDOW = 1000  # steps over which an endless run makes up for what it did not spend
 _GAIN = 0.7  # of the whole correction in one step: what arrives is random
@@ -86,6 +86,7 @@ class Budget(Ranged):
         extra_bits: what a message costs beside its payload; counted against the budget.
         message: the compressor, if it is not the grid: one whose messages have about the same size each.
         windows: of what lengths, where they grow.
+        attendance: the mean share of the clients that are there, in (0, 1]; those have the bits of all.
     """
 
     bits_per_step: Positive
@@ -95,18 +96,19 @@ class Budget(Ranged):
     extra_bits: NonNegative = 0.0
     message: Compressor | None = None
     windows: Growing | None = None
+    attendance: Fraction = 1.0
 
     def init(self, dim: int, clients: int, period: int = 1) -> Signal:
         """Before the first round of `clients` clients with `dim` parameters each."""
         one, zero = np.float32(1), np.float32(0)
         due = np.float32(self.bits_per_step) * self._nominal(zero, period, np.float32(self.front))[0]
-        shared = np.float32(max(1, clients))
+        shared = self._shared(clients)
         value = pack(np.float32(UNKNOWN), self._loudest(due / shared, dim, one))
         return Signal(value, np.float32(UNKNOWN), shared, due, due, zero, one, one, zero, one)
 
     def regroup(self, signal: Signal, dim: int, clients: int) -> Signal:
         """The signal for `clients` clients: what is due is shared out anew if there were more or fewer."""
-        shared = np.float32(max(1, clients))
+        shared = self._shared(clients)
         if signal.clients == shared:
             return signal
         before, after = (
@@ -141,7 +143,7 @@ class Budget(Ranged):
         """
         xp = namespace(total)
         bits, senders, clients = (xp.asarray(one, dtype=np.float32) for one in (bits, senders, clients))
-        bits, clients = bits + np.float32(self.extra_bits) * senders, xp.maximum(clients, np.float32(1))
+        bits, clients = bits + np.float32(self.extra_bits) * senders, self._shared(clients)
         return self.after(
             signal, Arrived(bits, senders, clients, length(total), total.shape[-1]), step, period
         )
@@ -188,6 +190,12 @@ class Budget(Ranged):
         """
         open_ended = self.steps is None or step > self.steps
         return 1.05 * self.bits_per_step * (step + _AHEAD if open_ended else float(self.steps or 0))
+
+    def _shared(self, clients: Array) -> Array:
+        """How many clients share the bits of a step."""
+        return namespace(float32(clients)).maximum(
+            float32(clients) * np.float32(self.attendance), np.float32(1)
+        )
 
     # What is due ------------------------------------------------------------------------------------------------
 
