@@ -31,6 +31,7 @@ def _written(way: str) -> pandas.Series:
         "%m/%d/%Y %I:%M %p",
         "%d-%b-%Y %H:%M",
         "%b %d %Y %H:%M",
+        "%m/%d/%y %H:%M",
     ],
 )
 def test_the_usual_ways_to_write_a_date(way: str) -> None:
@@ -79,10 +80,22 @@ def test_days_that_may_be_months_are_not_guessed() -> None:
 
 
 @pytest.mark.parametrize(
-    "texts", [["eco", "full"], ["1-2", "3-4"], ["10.0.0.1", "10.0.0.2"], ["a 1 b 2", "c 3 d 4"]]
+    "texts",
+    [
+        ["eco", "full"],
+        ["1-2", "3-4"],
+        ["10.0.0.1", "10.0.0.2"],
+        ["a 1 b 2", "c 3 d 4"],
+        ["type 2014", "type 2015"],
+    ],
 )
 def test_other_texts_are_no_time(texts: list[str]) -> None:
     assert not is_clock(pandas.Series(texts))
+
+
+def test_months_of_a_year_are_a_time() -> None:
+    months = pandas.Series(["Dec-2014", "Jan-2015"])
+    assert moments_of(months).tolist() == [1_417_392_000.0, 1_420_070_400.0]
 
 
 def test_a_row_without_a_readable_date_is_left_out(tmp_path: Path) -> None:

@@ -56,14 +56,28 @@ def _hourly(tmp_path: Path, cells: list[str], *, name: str = "own.csv") -> Path:
         lambda load: str(load).replace(".", ","),
         lambda load: f" {load} ",
         lambda load: f"{load * 1e6:,.2f}",
+        lambda load: f"${load:.2f}",
+        lambda load: f"{load:.2f} %".replace(".", ","),
     ],
-    ids=["decimal commas", "blanks", "thousands"],
+    ids=["decimal commas", "blanks", "thousands", "a currency", "per cent"],
 )
 def test_numbers_in_texts_are_numbers(tmp_path: Path, written: Any) -> None:
     own = load_own(_hourly(tmp_path, [written(load) for load in LOADS]), "load", scaling="none")
     factor = 1e6 if "," in written(1.5) and "." in written(1.5) else 1.0
     np.testing.assert_allclose(own.dataset.y, np.multiply(LOADS, factor), rtol=1e-6)
     assert own.unread == {}
+
+
+def test_a_client_reads_amounts_as_the_file_is_read() -> None:
+    read = Readings(("price", "share")).read({"price": "-$1,250.50", "share": "5.3%"})
+    assert read.tolist() == [[-1250.5, 5.3]]
+    with pytest.raises(DataError, match="must be a number"):
+        Readings(("price",)).read({"price": "1,250"})
+
+
+def test_few_different_amounts_stay_labels(tmp_path: Path) -> None:
+    own = load_own(_hourly(tmp_path, [f"{10 * (hour % 3)}%" for hour in range(HOURS)]), "load")
+    assert own.dataset.label_names == ("0%", "10%", "20%")
 
 
 def test_a_few_cells_without_a_number_are_missing_and_counted(tmp_path: Path) -> None:

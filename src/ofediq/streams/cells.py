@@ -18,6 +18,10 @@ MISSING = frozenset(
 NO_NUMBER = 1e36
 """Numbers of this size and more are what programs write where there is none: netCDF's 9.97e36, the largest floats."""
 
+_CURRENCY = r"[$€£¥₹]|USD|EUR|GBP|CHF|JPY|CNY|INR"
+_AMOUNT = re.compile(rf"([+-]?)\s*(?:{_CURRENCY})?\s*([+-]?\d[\d.,]*|[+-]?[.,]\d+)\s*(?:%|{_CURRENCY})?")
+_SIGNS, _LONGEST_AMOUNT = ("%", *_CURRENCY[1:6], *_CURRENCY[8:].split("|")), 40
+_THOUSANDS, _DECIMALS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?"), re.compile(r"[+-]?\d*,\d+")
 _SINCE_1970 = (946_684_800.0, 4_102_444_800.0)  # 2000 to 2100, in seconds
 _TIME_OF_DAY = re.compile(r"(\d{1,2})(?:[:.h](\d{2})(?:[:.](\d{2}(?:\.\d+)?))?)?\s*([AaPp])?[Mm]?\.?")
 SEPARATORS = (",", ";", "\t", "|")
@@ -50,6 +54,32 @@ def not_utf8(name: str, error: UnicodeDecodeError) -> DataError:
         f"{name} cannot be read: it is no UTF-8 text (byte {byte:#04x}); "
         "`iconv -f latin1 -t utf-8` writes one from a Western European file"
     )
+
+
+def amount(text: str) -> float:
+    """The number in a text with the sign of a currency or of per cent; NaN of any other text.
+
+    A comma before three digits is one for thousands where there is a currency, and may be either before a per cent.
+
+    >>> [amount(text) for text in ("$1,250.50", "-€ 3", "(CHF 20)", "5,3 %", "1,250 EUR", "1,250%", "1,250", "39 kW")]
+    [1250.5, -3.0, -20.0, 5.3, 1250.0, nan, nan, nan]
+    """
+    text = text.strip()
+    if len(text) > _LONGEST_AMOUNT or not any(sign in text for sign in _SIGNS):
+        return float("nan")
+    debit = text.startswith("(") and text.endswith(")")
+    found = _AMOUNT.fullmatch(text[1:-1].strip() if debit else text)
+    if found is None or (found[1] and found[2][0] in "+-"):
+        return float("nan")
+    number = found[1] + found[2]
+    if _THOUSANDS.fullmatch(number) and ("%" not in text or "." in number):
+        number = number.replace(",", "")
+    elif _DECIMALS.fullmatch(number) and not _THOUSANDS.fullmatch(number):
+        number = number.replace(",", ".")
+    try:
+        return -float(number) if debit else float(number)
+    except ValueError:
+        return float("nan")
 
 
 def clock_unit(moment: float) -> float:

@@ -16,10 +16,11 @@ from ofediq.streams.columns import is_date, is_number, is_truth, numbers
 # A column is a time if so many of its cells are; a row whose cell is none has no time.
 _MOSTLY = 0.9
 _TRIED = 200  # cells that a way to write dates is tried on first
-_PERHAPS = re.compile(r"\s*\w{1,9}\W+\w{1,4}\W.*\d")
+_PERHAPS = re.compile(r"\s*(\w{1,9}\W+\w{1,4}\W.*\d|[A-Za-z]{3,9}\W\d{4}\s*)")
 _DAYS = (
     *("%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%m/%d/%Y", "%m-%d-%Y", "%Y/%m/%d"),
-    *("%d %b %Y", "%d-%b-%Y", "%b %d %Y", "%b %d, %Y"),
+    *("%d/%m/%y", "%m/%d/%y", "%d.%m.%y", "%d-%b-%y"),
+    *("%d %b %Y", "%d-%b-%Y", "%b %d %Y", "%b %d, %Y", "%b %Y", "%b-%Y", "%B %Y"),
 )
 _HOUR_NAMES = ("hr", "hour", "hours")
 _HOURS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ofediq.errors import extra
-from ofediq.streams.cells import MISSING, NO_NUMBER
+from ofediq.streams.cells import MISSING, NO_NUMBER, amount
 
 # A text column is numbers if so many of its cells are; with fewer different cells it may as well be labels.
 _MOSTLY, _FEW = 0.9, 20
@@ -40,6 +40,7 @@ def tidy(frame: Any) -> tuple[Any, dict[str, Unread]]:
     - Text of which at least nine in ten cells are numbers, or half of them and the others are up to three words, and
       that has more than 20 different ones: numbers; so are all numbers with commas for decimals or thousands, where
       only one of the two can be meant.
+    - Numbers beside the sign of a currency or of per cent, if more than 20 differ: numbers, as they stand.
     - Numbers of 1e36 and more, which stand for none: missing, and counted as unread.
     - Decimals and whole numbers of any size: floats. Durations: seconds. Truth values with gaps: 1, 0 and missing.
     - Bytes: text. "?" and other words for nothing: missing.
@@ -93,8 +94,10 @@ def _numbers(texts: Any) -> tuple[Any, Unread | None] | None:
     known = texts[texts.notna()]
     if not len(known):
         return None
-    plain = known.map(_plain_form(known))
-    numbers = pandas.to_numeric(plain, errors="coerce")
+    numbers = pandas.to_numeric(known.map(_plain_form(known)), errors="coerce")
+    if numbers.isna().mean() > 1 - _MOSTLY and known.nunique() > _FEW:  # "$1,250.50", "5.3 %"
+        amounts = known.map(amount)
+        numbers = amounts.fillna(numbers) if amounts.notna().mean() >= _HALF else numbers
     bad = numbers.isna()
     usable = _HALF if known[bad].nunique() <= _WORDS else _MOSTLY
     if bad.any() and (bad.mean() > 1 - usable or known.nunique() <= _FEW):

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ofediq.errors import DataError, InputError, shown
 from ofediq.federation.protocol.intervals import Misses
 from ofediq.federation.protocol.task import ModelSpec
-from ofediq.streams.cells import NO_NUMBER
+from ofediq.streams.cells import NO_NUMBER, amount
 from ofediq.streams.features import PipelineMemory, known
 from ofediq.streams.strays import Lookout
 
@@ -165,7 +165,9 @@ class Inputs:
         try:
             number = float(y)
         except (TypeError, ValueError):
-            raise InputError(f"`y` must be a number, got {y!r}") from None
+            number = amount(y) if isinstance(y, str) else math.nan
+            if math.isnan(number):
+                raise InputError(f"`y` must be a number, got {y!r}") from None
         if not self.labelled:
             with np.errstate(over="ignore"):
                 value = np.asarray([number], np.float32)

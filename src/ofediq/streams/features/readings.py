@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ofediq.errors import DataError
-from ofediq.streams.cells import NO_NUMBER
+from ofediq.streams.cells import NO_NUMBER, amount
 from ofediq.streams.features.running import (
     ROUNDING,
     Numbers,
@@ -175,4 +176,6 @@ def _number(name: str, value: Any) -> float:
     try:
         return float(known(float(value)))
     except (TypeError, ValueError):
+        if isinstance(value, str) and not math.isnan(found := amount(value)):
+            return found
         raise DataError(f"`{name}` must be a number or missing, got {value!r}") from None
