@@ -1,8 +1,9 @@
-"""Twenty files after kinds of data that strangers have, by other mechanisms than the rest.
+"""Twenty-one files after kinds of data that strangers have, by other mechanisms than the rest.
 
 Hires by date and hour, exchange rates, visits of pages, sales, rooms, heartbeats, tracks, ratings, fraud, texts,
 jumps that stay and spikes that go: `benchmarks/strangers.py` runs them (`outside`). The prior after a far target was
-chosen with the first fourteen in sight; the last six were made to check it.
+chosen with the first fourteen in sight; the six before the last were made to check it; the last is for many
+readings.
 """
 
 from __future__ import annotations
@@ -266,6 +267,19 @@ def each(rng: Rng, maker: Callable[[Rng], Any], clients: int) -> Made:
     return together([maker(rng).assign(who=client) for client in range(clients)])
 
 
+def panel(rng: Rng) -> Made:
+    """Four plants with 200 readings that last and have twelve causes in common; the target is a sum of all."""
+    parts, rows, readings = [], 500, 200
+    load, weights = rng.normal(size=(12, readings)), rng.normal(size=readings) / np.sqrt(readings)
+    for plant in "ABCD":
+        causes = np.stack([wander(rng, rows, 0.97, 0.24) for _ in range(12)], axis=1)
+        own = np.stack([wander(rng, rows, 0.9, 0.44) for _ in range(readings)], axis=1)
+        x = causes @ load / 3 + own
+        y = 1000 + 50 * (2 * x @ weights + 0.3 * rng.normal(size=rows))
+        parts.append(columns(x, y).assign(who=plant, t=np.arange(rows)))
+    return together(parts)
+
+
 OUTSIDE = (
     *(
         hires,
@@ -283,5 +297,5 @@ OUTSIDE = (
         units,
         counters,
     ),
-    *(duty, tariffs, tanks, pings, dropouts, bursts),
+    *(duty, tariffs, tanks, pings, dropouts, bursts, panel),
 )

@@ -117,6 +117,15 @@ def test_weights_are_shares_whatever_the_losses(losses: list[list[float]]) -> No
         assert np.isfinite(spent).all()
 
 
+def test_many_features_make_an_own_model_careful() -> None:
+    """All of them move in its first step."""
+    steps = [
+        getattr(methods.mixed(methods.fedogd(), dim, 10, outputs).client, "own", None)
+        for dim, outputs in ((128, 1), (1_280, 1), (2_560, 2), (1_280, 0))
+    ]
+    assert steps == pytest.approx([Mixture.own, Mixture.own / 10, Mixture.own, Mixture.own])
+
+
 def test_weights_are_those_of_adahedge() -> None:
     rule, rng = Mixture(methods.hold(), horizon=1e9), np.random.default_rng(3)
     prior = np.array([0.2, 0.75, 0.05])

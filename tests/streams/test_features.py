@@ -242,6 +242,23 @@ def test_suggest_sees_flags_gaps_dates_and_days() -> None:
     assert (counted.calendar, counted.target.season) == (False, 0)
 
 
+def test_many_readings_have_changes_where_they_last_and_a_number_is_predicted() -> None:
+    """Their levels move together slowly; the levels of clients, which differ, do not make their rows last."""
+    rng, ids = np.random.default_rng(0), np.repeat(np.arange(4, dtype=np.int32), 100)
+    jumps = rng.normal(size=(400, 65))
+    lasting = np.cumsum(jumps, axis=0)
+    y, labels = rng.normal(size=400), np.arange(400) % 2
+
+    def differ(x: Any, y: Any) -> bool:
+        task: Any = "regression" if y.dtype.kind == "f" else "classification"
+        return suggest(Dataset("wide", x, y, task, client_ids=ids, gaps=True)).readings.differences
+
+    assert differ(lasting, y)
+    assert differ(np.where(rng.random(lasting.shape) < 0.2, np.nan, lasting), y)
+    assert not differ(jumps + 100 * ids[:, None], y)
+    assert not differ(lasting, labels)
+
+
 def test_what_does_not_fit_is_named() -> None:
     pipeline = Pipeline(Readings(("a",)), NumberTarget(), calendar=True)
     with pytest.raises(DataError, match=r"`readings` must have shape \[1, 1\], got \[1, 2\]"):

@@ -13,11 +13,13 @@ from ofediq.streams.dataset import UNKNOWN_LABEL, Dataset
 from ofediq.streams.features.labels import LabelTarget
 from ofediq.streams.features.numbers import NumberTarget
 from ofediq.streams.features.pipeline import Pipeline, put, take
-from ofediq.streams.features.readings import Readings
+from ofediq.streams.features.readings import LASTING, Readings
 from ofediq.streams.stream import ABSENT, Stream
 
 # Above so many readings only their levels are features: changes would double a model that is large already.
 _MANY_READINGS = 64
+# Where a number is predicted from readings that last they are worth it, up to here.
+_MOST_CHANGES, _CLIENTS_TRIED, _ROWS_TRIED = 480, 20, 500
 _MANY_CLASSES = 20
 _DAY = 86_400.0
 _LONGEST_SEASON = 512
@@ -175,9 +177,18 @@ def suggest(dataset: Dataset, baseline: str = "auto", season: int | None = None,
     gapped = tuple(name for name, gap in zip(names, missing.any(axis=0), strict=True) if gap)
     dates = _has_dates(dataset)
     rows = (_rows_per_day(dataset) if dates else 0) if season is None else season
-    return pipeline_for(
+    made = pipeline_for(
         names, dataset.classes, baseline, rows, flags=flagged, gaps=gapped, calendar=dates, ahead=ahead
     )
+    numbers = x.shape[1] - len(flagged)
+    if (
+        made.readings.differences
+        or dataset.classes
+        or numbers > _MOST_CHANGES
+        or not _last(dataset, x[:, ~flags])
+    ):
+        return made
+    return replace(made, readings=replace(made.readings, differences=True))
 
 
 def pipeline_for(
@@ -232,6 +243,24 @@ def _has_dates(dataset: Dataset) -> bool:
     """Whether `time` is seconds since 1970 rather than a count."""
     time = dataset.time
     return time is not None and bool(_YEAR_2000 <= np.median(time) <= _YEAR_2100)
+
+
+def _last(dataset: Dataset, x: NDArray[Any]) -> bool:
+    """Whether readings are alike from row to row of a client, in the mean over all of them: see `Readings.unordered`.
+
+    Levels of such readings move together slowly, which is learnt a hundred times as slowly as what their changes say.
+    """
+    ids = np.zeros(len(x), np.int32) if dataset.client_ids is None else dataset.client_ids
+    moved, spread = np.zeros(x.shape[1]), np.zeros(x.shape[1])
+    for client in np.unique(ids)[:_CLIENTS_TRIED]:
+        own = x[np.flatnonzero(ids == client)[:_ROWS_TRIED]]
+        known = ~np.isnan(own)
+        count = np.maximum(known.sum(axis=0), 1)
+        off = np.where(known, own - np.nansum(own, axis=0) / count, 0.0)
+        moved += np.nansum(np.diff(own, axis=0) ** 2, axis=0) / 2
+        spread += (off * off).sum(axis=0)
+    usable = spread > 0
+    return bool(usable.any() and np.minimum(moved[usable] / spread[usable], 1).mean() < LASTING)
 
 
 def _rows_per_day(dataset: Dataset) -> int:
