@@ -23,7 +23,7 @@ _AMOUNT = re.compile(rf"([+-]?)\s*(?:{_CURRENCY})?\s*([+-]?\d[\d.,]*|[+-]?[.,]\d
 _SIGNS, _LONGEST_AMOUNT = ("%", *_CURRENCY[1:6], *_CURRENCY[8:].split("|")), 40
 _THOUSANDS, _DECIMALS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?"), re.compile(r"[+-]?\d*,\d+")
 _SINCE_1970 = (946_684_800.0, 4_102_444_800.0)  # 2000 to 2100, in seconds
-_TIME_OF_DAY = re.compile(r"(\d{1,2})(?:[:.h](\d{2})(?:[:.](\d{2}(?:\.\d+)?))?)?\s*([AaPp])?[Mm]?\.?")
+_TIME_OF_DAY = re.compile(r"(\d{1,2})(?:[:.h](\d{2})(?:[:.](\d{2}(?:\.\d+)?))?)?(?:\s*([AaPp])\.?[Mm]\.?)?")
 SEPARATORS = (",", ";", "\t", "|")
 _HEAD = 1 << 16  # bytes of a file that are looked at
 
@@ -95,8 +95,8 @@ def clock_unit(moment: float) -> float:
 def time_of_day(text: str) -> float:
     """Seconds since midnight of a time such as 18:30, 18.30.05, 6:30 PM or the hour 18; NaN of any other text.
 
-    >>> time_of_day("18:30"), time_of_day("18.30.05"), time_of_day("12:15 am"), time_of_day("18"), time_of_day("18,5")
-    (66600.0, 66605.0, 900.0, 64800.0, nan)
+    >>> [time_of_day(text) for text in ("18:30", "18.30.05", "12:15 am", "6 p.m.", "18", "18,5", "1.25M", "5 A")]
+    [66600.0, 66605.0, 900.0, 64800.0, 64800.0, nan, nan, nan]
     """
     found = _TIME_OF_DAY.fullmatch(text.strip())
     if found is None:
