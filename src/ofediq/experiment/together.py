@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from ofediq.experiment.runner import Silent, run
 from ofediq.experiment.setup import Experiment
 from ofediq.machine import cores
 
+_GLANCE = 0.5  # seconds between two looks at the helpers
 _PATIENCE = 30  # seconds that helpers have to end by themselves
 
 
@@ -76,7 +78,8 @@ def spawned(config: Config, processes: int) -> Iterator[Seat]:
             for index in range(1, processes)
         ]
         try:
-            yield Seat(coordinator, 0, processes)
+            with _watched(helpers):
+                yield Seat(coordinator, 0, processes)
             for helper in helpers:
                 helper.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
@@ -85,6 +88,37 @@ def spawned(config: Config, processes: int) -> Iterator[Seat]:
             for helper in helpers:
                 helper.kill()
                 helper.wait()
+
+
+@contextmanager
+def _watched(helpers: list[subprocess.Popen[bytes]]) -> Iterator[None]:
+    """Inside, this process ends in a sentence when somebody ends another one, whose sums it would wait for."""
+    over = threading.Event()
+
+    def look() -> None:
+        if any((helper.poll() or 0) < 0 for helper in helpers):
+            for helper in helpers:
+                helper.kill()
+            sentence = (
+                "a process of the run was ended from outside; --resume continues from the last saved state"
+            )
+            sys.stderr.write(f"\nofediq: error: {sentence}\n")
+            sys.stderr.flush()
+            os._exit(1)  # the main thread may wait inside a sum, where nothing reaches it
+
+    def watch() -> None:
+        while not over.wait(_GLANCE):
+            look()
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    except RuntimeError:  # a sum that broke off, perhaps before the next glance
+        over.wait(_GLANCE)
+        look()
+        raise
+    finally:
+        over.set()
 
 
 def help_out(config: Config) -> None:
