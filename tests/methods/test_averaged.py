@@ -88,8 +88,8 @@ def test_it_is_a_server_like_the_others() -> None:
     ("name", "value", "sentence"),
     [
         ("pull", 1.0, r"`pull` must lie in \[0, 1\), got 1"),
-        ("reach", 0.5, r"`reach` must be at least 1, got 0.5"),
-        ("square_decay", 1.0, r"`square_decay` must be below 1, got 1"),
+        ("reach", 0.5, r"`reach` must be a finite number >= 1, got 0.5"),
+        ("square_decay", 1.0, r"`square_decay` must lie in \(0, 1\), got 1"),
         ("step_size", 0.0, r"`step_size` must"),
     ],
 )

@@ -19,6 +19,7 @@ _METHODS = {
 
 @options(
     Config,
+    "dataset methods budget_of clients steps step_size preset epsilon delta model seeds seed scaling",
     dataset=Variant("digits"),
     methods=Variant(
         help="Methods to compare with FedOGD.",
@@ -27,13 +28,8 @@ _METHODS = {
     budget_of=Variant(help="What budgets are shares of: formula, uplink or total, as in `ofediq run`."),
     clients=Variant(1000),
     steps=Variant(300),
-    step_size=Variant(),
     preset=Variant("authors", "paper or authors, as in `ofediq run`."),
-    epsilon=Variant(),
-    delta=Variant(),
-    model=Variant(),
     seeds=Variant(3),
-    seed=Variant(),
     scaling=Variant(help="As in `ofediq run`."),
 )
 def frontier(

@@ -34,20 +34,21 @@ class Variant(NamedTuple):
 
 
 def options(
-    kind: type[Settings], /, into: str = "given", panels: bool = True, **variants: Variant
+    kind: type[Settings], names: str = "", /, into: str = "given", panels: bool = True, **variants: Variant
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Put the fields of `kind` before a command's own options.
 
     Args:
         kind: what declares the fields.
+        names: the fields to offer, with spaces between them; by default those with a variant, or all.
         into: the command's parameter that takes, as a dict by field, what the user said.
         panels: whether the options stand in the panels of their declaration.
-        variants: the fields to offer, where not all are; a variant's default is there unless the user says more.
+        variants: how some of them differ; a variant's default is there unless the user says more.
     """
     fields = {one.name: one for one in declared(kind)}
     offered = []
-    for name, variant in (variants or dict.fromkeys(fields, Variant())).items():
-        one = fields[name]
+    for name in names.split() or variants or fields:
+        one, variant = fields[name], variants.get(name, Variant())
         note = one.note if panels else one.note._replace(panel=None)
         offered.append((one._replace(kind=variant.kind or one.kind, note=note), variant))
 

@@ -47,24 +47,16 @@ class Assumption(StrEnum):
 
 @options(
     Config,
+    "budget bytes_per_hour step_seconds clients data target client_column time_column options "
+    "model hidden preset step_size",
     panels=False,
     budget=Variant(
         help="Allowed uplink bits as a fraction of FedOGD's (0.01 = a hundredth), in (0, 1].", shown="none"
     ),
-    bytes_per_hour=Variant(),
-    step_seconds=Variant(),
     clients=Variant(shown="1000, or the number of capacities, or those of the sample"),
     data=Variant(
         name="sample", help="With bytes per hour: your own file, on which methods are tried for a while."
     ),
-    target=Variant(),
-    client_column=Variant(),
-    time_column=Variant(),
-    options=Variant(),
-    model=Variant(),
-    hidden=Variant(),
-    preset=Variant(),
-    step_size=Variant(),
 )
 def plan(
     given: Given,

@@ -45,12 +45,10 @@ _TOUR = {"dataset": "digits", "clients": 20, "steps": 200, "budget": 0.1, "step_
 
 @options(
     Config,
+    "dataset data target client_column time_column options clients steps methods budget "
+    "baseline step_size model seed",
     dataset=Variant(help="What they learn; `ofediq data` lists them.", shown="digits"),
     data=Variant(help="Your own file instead, with nothing to tune; needs --target."),
-    target=Variant(),
-    client_column=Variant(),
-    time_column=Variant(),
-    options=Variant(),
     clients=Variant(
         help="Client processes to start.",
         shown="20; those of the file, or 10 stretches of it",
@@ -59,9 +57,7 @@ _TOUR = {"dataset": "digits", "clients": 20, "steps": 200, "budget": 0.1, "step_
     steps=Variant(help="Rounds to run.", name="rounds", shown="200; one pass of a file"),
     methods=Variant(help="What runs; `ofediq methods` lists them.", name="method", shown="ofediq"),
     budget=Variant(shown="0.1; for a file as in `ofediq run`"),
-    baseline=Variant(),
     step_size=Variant(shown="0.1; none for a file"),
-    model=Variant(),
     seed=Variant(help="Seed of the stream and of all draws."),
 )
 @options(

@@ -14,23 +14,14 @@ from ofediq.experiment.config import Config
 
 @options(
     Config,
+    "dataset data target client_column time_column options scaling clients steps alpha labels "
+    "methods budget model hidden seeds seed",
     dataset=Variant(shown="digits"),
-    data=Variant(),
-    target=Variant(),
-    client_column=Variant(),
-    time_column=Variant(),
-    options=Variant(),
-    scaling=Variant(),
     clients=Variant(shown="50, or those of the file"),
     steps=Variant(shown="400, or those of the file"),
-    alpha=Variant(),
-    labels=Variant(),
     methods=Variant(shown="all that have a name"),
     budget=Variant(0.05),
-    model=Variant(),
-    hidden=Variant(),
     seeds=Variant(3),
-    seed=Variant(),
 )
 def zoo(
     given: Given,

@@ -17,7 +17,7 @@ from ofediq.errors import require
 from ofediq.methods.loudness import cosine
 from ofediq.methods.pieces import piece
 from ofediq.methods.server import ServerRule
-from ofediq.settings import Fading, Positive
+from ofediq.settings import Between, Factor, Fading, Positive
 
 _FADE = np.float32(0.1)  # of the last agreement in the mean of them: single ones are mostly noise
 _START = np.float32(
@@ -63,15 +63,10 @@ class Averaged(ServerRule):
     """
 
     step_size: Positive
-    reach: float = 4.0
+    reach: Factor = 4.0
     pull: Fading = 0.9
-    square_decay: Positive = 0.999
+    square_decay: Between = 0.999
     epsilon: Positive = 1e-8
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.reach >= 1, "reach", "must be at least 1", self.reach)
-        require(self.square_decay < 1, "square_decay", "must be below 1", self.square_decay)
 
     @property
     def name(self) -> str:

@@ -16,7 +16,7 @@ from ofediq.errors import require
 from ofediq.methods.client import ClientRule, Down, Outcome, Sample, Window
 from ofediq.methods.pieces import piece
 from ofediq.methods.ridge import DRIFTS, first_ridge, learn_ridge
-from ofediq.settings import NonNegative
+from ofediq.settings import Factor, NonNegative
 
 LARGEST = np.float32(1e18)  # a loss that counts as infinite; times the largest rate it is a number still
 CERTAIN = np.float32(87.0)  # log of the odds from which on the other side has no weight at all
@@ -158,12 +158,8 @@ class Mixture(Beside):
     """
 
     own: NonNegative = 0.05
-    horizon: float = 1000.0
+    horizon: Factor = 1000.0
     outputs: Annotated[int, Meta(ge=0)] = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.horizon >= 1, "horizon", "must be a number >= 1", self.horizon)
 
     @property
     def prior(self) -> tuple[float, ...]:

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ofediq.arrays import Array, float32, map_leaves, namespace
-from ofediq.errors import InputError, require
+from ofediq.errors import InputError
 from ofediq.methods.fingerprint import fingerprint
 from ofediq.methods.mirror import Euclidean, MirrorMap
 from ofediq.methods.pieces import piece
-from ofediq.settings import Positive, Ranged
+from ofediq.settings import Between, Positive, Ranged
 
 
 class Totals(NamedTuple):
@@ -246,13 +246,9 @@ class Adam(ServerRule):
     """
 
     step_size: Positive
-    decay: Positive = 0.9
-    square_decay: Positive = 0.999
+    decay: Between = 0.9
+    square_decay: Between = 0.999
     epsilon: Positive = 1e-8
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(max(self.decay, self.square_decay) < 1, "decay", "must be below 1", self.decay)
 
     @property
     def name(self) -> str:

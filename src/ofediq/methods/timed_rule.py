@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ofediq.arrays import Array, float32, namespace
-from ofediq.errors import require
 from ofediq.methods.loudness import cosine
 from ofediq.methods.pieces import piece
 from ofediq.methods.server import Adam, Keeping, ServerRule, Totals
-from ofediq.settings import Share
+from ofediq.settings import Factor, Share
 
 _PACE = 0.5  # how fast the reach follows what gradients say
 _USUAL = 0.05  # agreement of a gradient with the move before it that asks for no change
@@ -50,11 +49,7 @@ class Timed(Keeping):
     """
 
     power: Share = 0.2
-    longest: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.longest is None or self.longest >= 1, "longest", "must be at least 1", self.longest)
+    longest: Factor | None = None
 
     def begin(self, params: Array, clients: int, period: int) -> TimedState:
         """Nothing moved yet."""

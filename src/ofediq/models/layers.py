@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias, get_args
+from typing import Annotated, Any, TypeAlias, get_args
 
 from ofediq.errors import InputError, require, require_integer
 from ofediq.models.activations import (
@@ -22,6 +22,7 @@ from ofediq.models.activations import (
     Softplus,
     Tanh,
 )
+from ofediq.settings import Count, Ranged, limited
 
 __all__ = [
     "Activation",
@@ -51,7 +52,7 @@ _LARGEST = 1024  # side of a filter or a window
 
 
 @dataclass(frozen=True)
-class Conv:
+class Conv(Ranged):
     """A convolution of `filters` square filters; of an image [height, width, channels].
 
     Attributes:
@@ -63,17 +64,15 @@ class Conv:
         margin: rows and columns of zeros before and after the image, where it is not `same`.
     """
 
-    filters: int
-    size: int = 3
+    filters: Count
+    size: Annotated[int, limited(1, _LARGEST)] = 3
     same: bool = False
     bias: bool = True
-    stride: int = 1
+    stride: Annotated[int, limited(1, _LARGEST)] = 1
     margin: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
-        require_integer("filters", self.filters, 1)
-        require_integer("size", self.size, 1, _LARGEST)
-        require_integer("stride", self.stride, 1, _LARGEST)
+        super().__post_init__()
         for side in self.margin:
             require_integer("margin", side, 0, _LARGEST)
         require(
@@ -100,27 +99,20 @@ class Conv:
 
 
 @dataclass(frozen=True)
-class Pool:
+class Pool(Ranged):
     """The largest of each `size` x `size` values; what is left over at the end is dropped."""
 
-    size: int = 2
-
-    def __post_init__(self) -> None:
-        require_integer("size", self.size, 2, _LARGEST)
+    size: Annotated[int, limited(2, _LARGEST)] = 2
 
     def __str__(self) -> str:
         return "pool" if self.size == 2 else f"pool {self.size}"
 
 
 @dataclass(frozen=True)
-class Mean:
+class Mean(Ranged):
     """The mean of each `size` x `size` values of an image, or of all of them where `size` is None."""
 
-    size: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.size is not None:
-            require_integer("size", self.size, 2, _LARGEST)
+    size: Annotated[int, limited(2, _LARGEST)] | None = None
 
     def __str__(self) -> str:
         return "mean" if self.size is None else f"mean {self.size}"
@@ -146,7 +138,7 @@ class Norm:
 
 
 @dataclass(frozen=True)
-class Dense:
+class Dense(Ranged):
     """A dense layer over everything that comes in, flattened.
 
     Attributes:
@@ -154,12 +146,8 @@ class Dense:
         bias: whether a number per unit is added.
     """
 
-    units: int | None = None
+    units: Count | None = None
     bias: bool = True
-
-    def __post_init__(self) -> None:
-        if self.units is not None:
-            require_integer("units", self.units, 1)
 
     def __str__(self) -> str:
         words = (str(self.units or ""), "unbiased" * (not self.bias))

@@ -196,9 +196,9 @@ class NativeSums:
             self._rules,
             address.seed,
             address.step,
-            round_,
-            int(ids[0]),
-            remembered,
+            steered=round_,
+            first=int(ids[0]),
+            remembered=remembered,
         )
         count = (round_.sent if round_ is not None and round_.decides else sends).sum()
         bits = self._bits(setting, sums.bits, count)

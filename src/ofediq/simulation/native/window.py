@@ -41,6 +41,10 @@ THREADS = "OFEDIQ_THREADS"
 
 _ALIGN = 64
 
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+Who = npt.NDArray[np.bool_]
+
 
 class WindowSums(NamedTuple):
     """Sums over the clients of windows: losses and errors at each step, [W, L], updates of the last one, [dim].
@@ -50,9 +54,9 @@ class WindowSums(NamedTuple):
 
     loss: npt.NDArray[np.float64]
     error: npt.NDArray[np.float64]
-    total: npt.NDArray[np.float32]
-    bits: npt.NDArray[np.float32]
-    params: npt.NDArray[np.float32]
+    total: Floats
+    bits: Floats
+    params: Floats
 
 
 @dataclass
@@ -96,39 +100,26 @@ class Kernels:
 
     def run(
         self,
-        params: npt.NDArray[np.float32],
-        order: npt.NDArray[np.int32],
-        sends: npt.NDArray[np.bool_],
-        rates: npt.NDArray[np.float32],
+        params: Floats,
+        order: Ints,
+        sends: Who,
+        rates: Floats,
         rules: SenderRules,
         seed: int,
         step: int,
-        steered: SteeredRound | None = None,
-        first: int = 0,
-        remembered: Remembered | None = None,
+        **more: Any,
     ) -> WindowSums:
         """`walk` through one window: `order` is [L, K], `sends` [K]; so losses and errors are [L], bits [K]."""
         ends = np.array([step & 0xFFFFFFFF], np.uint32)
-        sums = self.walk(
-            params,
-            order[None],
-            sends[None],
-            rates,
-            rules,
-            seed,
-            ends,
-            steered=steered,
-            first=first,
-            remembered=remembered,
-        )
+        sums = self.walk(params, order[None], sends[None], rates, rules, seed, ends, **more)
         return sums._replace(loss=sums.loss[0], error=sums.error[0], bits=sums.bits[0])
 
     def walk(
         self,
-        params: npt.NDArray[np.float32],
-        order: npt.NDArray[np.int32],
-        sends: npt.NDArray[np.bool_],
-        rates: npt.NDArray[np.float32],
+        params: Floats,
+        order: Ints,
+        sends: Who,
+        rates: Floats,
         rules: SenderRules,
         seed: int,
         ends: npt.NDArray[np.uint32],
@@ -191,12 +182,7 @@ class Kernels:
         return WindowSums(loss, errors.sum(1), total, bits, params)
 
     def _check(
-        self,
-        params: npt.NDArray[np.float32],
-        order: npt.NDArray[np.int32],
-        who: npt.NDArray[np.uint8],
-        rates: npt.NDArray[np.float32],
-        rules: SenderRules,
+        self, params: Floats, order: Ints, who: npt.NDArray[np.uint8], rates: Floats, rules: SenderRules
     ) -> None:
         """Refuse whatever could lead C out of its arrays."""
         windows, _, clients = order.shape
@@ -243,14 +229,8 @@ def supports(model: object) -> str | None:
 
 
 def quantized(
-    update: npt.NDArray[np.float32],
-    levels: int,
-    blocks: int,
-    seed: int,
-    step: int,
-    client: int,
-    form: str = "quantized",
-) -> npt.NDArray[np.float32]:
+    update: Floats, levels: int, blocks: int, seed: int, step: int, client: int, form: str = "quantized"
+) -> Floats:
     """What the server decodes from `update`, by the kernels' quantisers; equal to `codec.Quantized` or `Rotated`."""
     dim = require_integer("dim", update.size, 1)
     require_integer("blocks", blocks, 1, dim)
