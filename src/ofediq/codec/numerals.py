@@ -6,7 +6,7 @@ Encoding stays with constriction, which is as fast: it divides, and that takes l
 from __future__ import annotations
 
 import ctypes
-from ctypes import c_int32, c_int64, c_uint64, c_void_p
+from ctypes import c_int64, c_void_p
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -16,25 +16,12 @@ from numpy.typing import NDArray
 from ofediq.codec.message import Symbols, Vector
 from ofediq.codec.tables import Ints, book, magnitude_classes
 from ofediq.kernels import library
+from ofediq.kernels.structures import structures
 
 Words = NDArray[np.uint32]
 
 WORTH = 128
 """Steps below which calling C costs more than it saves."""
-
-
-class _Stack(ctypes.Structure):
-    _fields_ = [("words", c_void_p), ("count", c_int64), ("state", c_uint64)]
-
-
-class _Alphabet(ctypes.Structure):
-    _fields_ = [
-        ("starts", c_void_p),
-        ("size", c_int32),
-        ("base", c_int32),
-        ("group", c_int32),
-        ("lowest", c_int32),
-    ]
 
 
 @dataclass(frozen=True)
@@ -64,9 +51,10 @@ def decode(coded: Words, product: Product, steps: int) -> tuple[Symbols, Words] 
     state = sum(int(word) << 32 * place for place, word in enumerate(coded[rest:]))
     starts = np.zeros(product.frequencies.size + 1, np.uint32)
     np.cumsum(product.frequencies, out=starts[1:])
-    stack = _Stack(coded.ctypes.data, rest, state)
+    kinds = structures("coding.h")
+    stack = kinds["stack"](coded.ctypes.data, rest, state)
     sizes = (product.frequencies.size, product.base, product.group, product.lowest)
-    alphabet = _Alphabet(starts.ctypes.data, *sizes)
+    alphabet = kinds["alphabet"](starts.ctypes.data, *sizes)
     arguments = (ctypes.byref(stack), ctypes.byref(alphabet), c_int64(steps), c_void_p(symbols.ctypes.data))
     if code.ans_decode(*arguments):
         return None
@@ -76,21 +64,6 @@ def decode(coded: Words, product: Product, steps: int) -> tuple[Symbols, Words] 
 
 
 _ROOM = 16  # symbols that C may write past the end: the padding of a group
-
-
-class _Message(ctypes.Structure):
-    _fields_ = [
-        ("payload", c_void_p),
-        ("widths", c_void_p),
-        ("book", c_void_p),
-        ("bytes", c_int64),
-        ("dim", c_int64),
-        ("blocks", c_int64),
-        ("classes", c_int32),
-        ("norm_bytes", c_int32),
-        ("symbols", c_void_p),
-        ("norms", c_void_p),
-    ]
 
 
 def read_message(
@@ -103,7 +76,7 @@ def read_message(
     widths, known = _models(levels)
     symbols, norms = np.empty(dim + _ROOM, np.int32), np.empty(blocks, np.float32)
     held = ctypes.c_char_p(payload)
-    message = _Message(
+    message = structures("message.h")["message"](
         ctypes.cast(held, c_void_p),
         widths.ctypes.data,
         known.ctypes.data,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections.abc import Sequence
-from ctypes import c_float, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from ctypes import c_int32, c_uint32, c_void_p
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ofediq.kernels import library
+from ofediq.kernels.structures import structures
 
 
 class Gathering(Protocol):
@@ -53,37 +54,6 @@ class SymbolScale(NamedTuple):
     most: float
 
 
-class _Gathering(ctypes.Structure):
-    _fields_ = [
-        ("base", c_uint64),
-        ("most", c_uint64),
-        ("groups", c_int64),
-        ("loose", c_int64),
-        ("group", c_int32),
-        ("low_bytes", c_int32),
-    ]
-
-
-class _PackedRows(ctypes.Structure):
-    _fields_ = [
-        ("data", c_void_p),
-        ("tails", c_void_p),
-        ("rounds", c_void_p),
-        ("rows", c_int64),
-        ("stride", c_int64),
-        ("bytes", c_int64),
-        ("last_bytes", c_int64),
-        ("count", c_int64),
-        ("round_count", c_int32),
-        ("levels", c_int32),
-        ("norms", c_void_p),
-        ("blocks", c_int64),
-        ("most_norm", c_float),
-        ("digits", c_void_p),
-        ("good", c_void_p),
-    ]
-
-
 def read_rows(
     data: NDArray[np.uint8], tails: Sequence[int], layout: DigitLayout, scale: SymbolScale | None = None
 ) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
@@ -104,7 +74,7 @@ def read_rows(
     ends = np.array(tails, np.uint8)
     found = np.empty((len(data), layout.digits), np.uint32 if scale is None else np.float32)
     good = np.empty(len(data), np.bool_)
-    packed = _PackedRows(
+    packed = structures("packed.h")["packed_rows"](
         data.ctypes.data,
         ends.ctypes.data,
         ctypes.addressof(rounds),
@@ -148,8 +118,9 @@ def write_groups(
 
 @lru_cache(maxsize=256)
 def _rounds(rounds: tuple[Gathering, ...]) -> Any:
+    kind = structures("packed.h")["gathering"]
     made = (
-        _Gathering(each.base, each.base**each.group - 1, each.groups, each.loose, each.group, each.low_bytes)
+        kind(each.base, each.base**each.group - 1, each.groups, each.loose, each.group, each.low_bytes)
         for each in rounds
     )
-    return (_Gathering * len(rounds))(*made)
+    return (kind * len(rounds))(*made)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
-from ctypes import c_float, c_int32, c_int64, c_uint32, c_void_p
+from ctypes import c_int64, c_void_p
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from ofediq.codec.kit import MAX_LEVELS, MAX_NORM, TINY
 from ofediq.codec.tables import book_bits, magnitude_classes, signed_widths
 from ofediq.errors import InputError
 from ofediq.kernels import library
+from ofediq.kernels.structures import structures
 from ofediq.methods.loudness import unpack
 from ofediq.models import Network
 from ofediq.models.activations import ACTIVATIONS, Leaky
@@ -34,115 +35,10 @@ _NUMBERS = tuple(map(float, (MAX_LEVELS, _CLASSES, MAX_NORM, TINY, *_SIZES)))
 """What C calls the same."""
 
 
-class ModelLayout(ctypes.Structure):
-    """`struct model` of the kernels."""
-
-    _fields_ = [
-        ("stages", c_void_p),
-        ("places", c_void_p),
-        ("count", c_int32),
-        ("regression", c_int32),
-        ("penalty", c_float),
-    ]
-
-
-class SteeringLayout(ctypes.Structure):
-    """`struct steering`."""
-
-    _fields_ = [
-        ("on", c_int32),
-        ("step", c_float),
-        ("loudest", c_float),
-        ("spread", c_float),
-        ("floor", c_float),
-        ("draws", c_void_p),
-        ("sent", c_void_p),
-    ]
-
-
-class CodingLayout(ctypes.Structure):
-    """`struct coding`."""
-
-    _fields_ = [
-        ("classes", c_int32),
-        ("fixed", c_int64),
-        ("own", c_int64),
-        ("widths", c_void_p),
-        ("book", c_void_p),
-        ("bits", c_void_p),
-    ]
-
-
-class SendingLayout(ctypes.Structure):
-    """`struct sending`."""
-
-    _fields_ = [
-        ("form", c_int32),
-        ("levels", c_int32),
-        ("blocks", c_int64),
-        ("coding", CodingLayout),
-        ("keep", c_int64),
-    ]
-
-
-class MemoryLayout(ctypes.Structure):
-    """`struct memory`."""
-
-    _fields_ = [
-        ("kind", c_int32),
-        ("period", c_float),
-        ("rows", c_void_p),
-        ("common", c_void_p),
-        ("counts", c_void_p),
-    ]
-
-
-class BroadcastLayout(ctypes.Structure):
-    """`struct broadcast`."""
-
-    _fields_ = [
-        ("on", c_int32),
-        ("levels", c_int32),
-        ("blocks", c_int64),
-        ("coding", CodingLayout),
-        ("copy", c_void_p),
-        ("kinds", c_void_p),
-    ]
-
-
-class WindowLayout(ctypes.Structure):
-    """`struct window`."""
-
-    _fields_ = [
-        ("model", ModelLayout),
-        ("steps", c_int32),
-        ("clients", c_int32),
-        ("threads", c_int32),
-        ("moves", c_int32),
-        ("step_size", c_float),
-        ("windows", c_int32),
-        ("descent", c_float),
-        ("seed", c_uint32),
-        ("step", c_uint32),
-        ("first", c_uint32),
-        ("features", c_int64),
-        ("params", c_void_p),
-        ("samples", c_void_p),
-        ("targets", c_void_p),
-        ("ends", c_void_p),
-        ("order", c_void_p),
-        ("sends", c_void_p),
-        ("rates", c_void_p),
-        ("scratch", c_void_p),
-        ("losses", c_void_p),
-        ("errors", c_void_p),
-        ("squares", c_void_p),
-        ("total", c_void_p),
-        ("sending", SendingLayout),
-        ("steering", SteeringLayout),
-        ("memory", MemoryLayout),
-        ("broadcast", BroadcastLayout),
-    ]
+_C = structures("sizes.h", "grid.h", "layout.h")
+ModelLayout, CodingLayout, SendingLayout = _C["model"], _C["coding"], _C["sending"]
+SteeringLayout, MemoryLayout, BroadcastLayout = _C["steering"], _C["memory"], _C["broadcast"]
+WindowLayout = _C["window"]
 
 
 class SenderRules(NamedTuple):
@@ -292,7 +188,7 @@ def network_places(model: Network) -> npt.NDArray[np.int32] | None:
     return places
 
 
-def steering_layout(steered: SteeredRound | None, clients: int) -> SteeringLayout:
+def steering_layout(steered: SteeredRound | None, clients: int) -> Any:
     """A steered round for C; nothing for one that is not."""
     if steered is None:
         return SteeringLayout()
@@ -304,7 +200,7 @@ def steering_layout(steered: SteeredRound | None, clients: int) -> SteeringLayou
     )
 
 
-def sending_layout(rules: SenderRules, bits: npt.NDArray[np.float32]) -> SendingLayout:
+def sending_layout(rules: SenderRules, bits: npt.NDArray[np.float32]) -> Any:
     """What senders do for C; coded payloads write their sizes to `bits`."""
     sending = SendingLayout(FORMS.index(rules.form), rules.levels, rules.blocks, CodingLayout(), rules.keep)
     if rules.form == "largest":
@@ -314,7 +210,7 @@ def sending_layout(rules: SenderRules, bits: npt.NDArray[np.float32]) -> Sending
     return sending
 
 
-def broadcast_layout(broadcasts: Broadcasts | None, windows: int, dim: int) -> BroadcastLayout:
+def broadcast_layout(broadcasts: Broadcasts | None, windows: int, dim: int) -> Any:
     """What goes down for C; nothing where clients have the model itself."""
     if broadcasts is None:
         return BroadcastLayout()
@@ -326,16 +222,14 @@ def broadcast_layout(broadcasts: Broadcasts | None, windows: int, dim: int) -> B
     return BroadcastLayout(True, broadcasts.levels, broadcasts.blocks, coding, *arrays)
 
 
-def _coding(rules: SenderRules | Broadcasts, bits: npt.NDArray[np.float32]) -> CodingLayout:
+def _coding(rules: SenderRules | Broadcasts, bits: npt.NDArray[np.float32]) -> Any:
     """Entropy-coded payloads of quantised vectors."""
     widths, book = _alphabet(rules.levels)
     arrays = (address_of(array) for array in (widths, book, bits))
     return CodingLayout(len(widths), rules.fixed, getattr(rules, "own", 0), *arrays)
 
 
-def memory_layout(
-    rules: SenderRules, remembered: Remembered | None, shape: tuple[int, int, int]
-) -> MemoryLayout:
+def memory_layout(rules: SenderRules, remembered: Remembered | None, shape: tuple[int, int, int]) -> Any:
     """What clients remember for C; `shape` is windows, clients and parameters."""
     if not rules.memory:
         return MemoryLayout()

@@ -263,6 +263,6 @@ def thread_count() -> int:
     return min(cores(), MOST_THREADS)
 
 
-def _floats(lib: ctypes.CDLL, spec: ModelLayout, clients: int, threads: int) -> int:
+def _floats(lib: ctypes.CDLL, spec: Any, clients: int, threads: int) -> int:
     lib.scratch_floats.restype = c_int64
     return int(lib.scratch_floats(ctypes.byref(spec), c_int32(clients), c_int32(threads)))
