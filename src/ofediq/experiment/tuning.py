@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import numpy as np
 
-from ofediq.errors import InputError, require, require_fraction, require_integer, require_positive
+from ofediq.errors import InputError, require, require_positive
 from ofediq.experiment.config import Config
 from ofediq.experiment.runner import Listener
 from ofediq.experiment.setup import Experiment
@@ -27,6 +27,7 @@ from ofediq.methods import Method, Terms
 from ofediq.methods.registry import entry, make, parse
 from ofediq.models import Model, build
 from ofediq.report import value_text
+from ofediq.settings import Fraction, Ranged, limited
 from ofediq.simulation import InterruptedRunError, Result, simulate
 from ofediq.storage import save_json
 from ofediq.streams import Stream, naive_references
@@ -41,7 +42,7 @@ Unit = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Effort:
+class Effort(Ranged):
     """How methods are tuned: the same rule for all.
 
     Attributes:
@@ -52,19 +53,17 @@ class Effort:
     """
 
     step_sizes: tuple[float, ...] = STEP_SIZES
-    prefix: float = 0.25
-    further: int = 4
-    fits: int = 5
+    prefix: Fraction = 0.25
+    further: Annotated[int, limited(0, 100)] = 4
+    fits: Annotated[int, limited(0, 100)] = 5
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(len(self.step_sizes) > 0, "step_sizes", "must name at least one", self.step_sizes)
         for one in self.step_sizes:
             require_positive("step_sizes", one)
         distinct = len(set(self.step_sizes)) == len(self.step_sizes)
         require(distinct, "step_sizes", "must differ", ",".join(f"{one:g}" for one in self.step_sizes))
-        require_fraction("prefix", self.prefix)
-        require_integer("further", self.further, 0, 100)
-        require_integer("fits", self.fits, 0, 100)
 
     def beyond(self, losses: dict[float, float]) -> float | None:
         """The next step size to try: one further out where the best is the last of the grid; None if it is inside.

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from ofediq.errors import require_choice
+from ofediq.settings import Ranged
 
 if TYPE_CHECKING:
     from ofediq.methods import Method
 
 STEP_SIZE = 0.01  # eta, "for all experiments"
-_KEYS = ("fedogd", "ofedavg", "fedomd", "ofediq")
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(Ranged):
     """A method with its parameters, before a preset turns it into pieces.
 
     Attributes:
@@ -31,14 +30,11 @@ class Recipe:
     """
 
     label: str
-    key: str
+    key: Literal["fedogd", "ofedavg", "fedomd", "ofediq"]
     rate: float = 1.0
     period: int = 1
     levels: int = 0
     blocks: int = 0
-
-    def __post_init__(self) -> None:
-        require_choice("key", self.key, _KEYS)
 
     @property
     def parameters(self) -> str:

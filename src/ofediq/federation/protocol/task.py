@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ofediq.arrays import Array
 from ofediq.errors import InputError, WireError, require, told
 from ofediq.federation.protocol.limits import Limits
 from ofediq.federation.protocol.messages import ModelMessage, Near, read_json, write_json
-from ofediq.methods import Broadcast, ClientRule, Compressor, Method, Participation, ServerRule
+from ofediq.methods import Broadcast, ClientRule, Compressor, Method, Participation, ServerRule, add_up
 from ofediq.methods.pieces import describe, restore
 from ofediq.methods.windows import Growing
 from ofediq.models import Model, build, build_anchored
@@ -151,17 +151,9 @@ class Task:
         spec = model if isinstance(model, ModelSpec) else None
         dim = model.build().dim if isinstance(model, ModelSpec) else model.dim
         server = Announced(tuple(method.server.vectors), tuple(method.server.scalars))
-        known = Method(
-            method.name,
-            method.client,
-            method.participation,
-            method.compress,
-            server,
-            method.period,
-            broadcast=method.broadcast,
-            beside=method.beside,
-            windows=method.windows,
-        )
+        known = replace(
+            method, server=server, combine=add_up()
+        )  # how messages become one is the server's business
         task = cls(spec, dim, known, seed, passes, report_every)
         try:  # a piece that cannot be written down fails here, not at the first client
             Task.decode(task.encode())
