@@ -19,7 +19,8 @@ from benchmarks import attacks, table
 from benchmarks.attacks import ACTS, LABELS, Act, Federation, Floats, Round, _digits, _line, _unit, late
 from ofediq import methods
 from ofediq.methods import Method, Terms, make
-from ofediq.models import mlp_classifier
+from ofediq.models import linear, mlp_classifier
+from ofediq.streams import Dataset, Stream
 
 SEEDS, SECRET = 1, 2**63 + 5
 
@@ -235,6 +236,8 @@ SLY: dict[str, Act] = {
     "just below the limit": lambda now: now.all(-1.5 * now.usual * _unit(now.others[0])),
     "knows": knows,
     "knows, after 120": late(120, knows),
+    "against the others": attacks.against_the_others,
+    "flipped after 120": late(120, attacks.times(-1.4)),
 }
 SLY_LABELS = {
     "next label": lambda labels, step: (
@@ -258,6 +261,22 @@ def _deep(clients: int, **how: Any) -> Federation:
     return replace(_digits(clients, **how), model=mlp_classifier(64, 10, (32,)))
 
 
+def _sensors(clients: int) -> Federation:
+    """A regression with nine parameters: inputs that follow from the last ones, an offset for each, heavy tails."""
+
+    def deal(seed: int) -> Stream:
+        rng, steps = np.random.default_rng((seed, clients)), attacks.STEPS
+        x, row = np.zeros((steps, clients, 8), np.float32), np.zeros((clients, 8))
+        for step in range(steps):
+            row = x[step] = 0.8 * row + 0.6 * rng.standard_normal((clients, 8))
+        weights, offsets = rng.standard_normal(8), 0.3 * rng.standard_normal(clients)
+        y = x @ (weights / np.linalg.norm(weights)) + offsets + 0.3 * rng.standard_t(3, (steps, clients))
+        data = Dataset("sensors", x=x.reshape(-1, 8), y=y.ravel().astype(np.float32), task="regression")
+        return Stream(data, np.arange(steps * clients).reshape(steps, clients))
+
+    return Federation(deal, linear(8), clients, float(np.var(deal(0).dataset.y)))
+
+
 def cases() -> dict[str, tuple[Federation, Method]]:
     """Federations by name, each with a method."""
     found: dict[str, tuple[Federation, Method]] = {}
@@ -277,6 +296,9 @@ def cases() -> dict[str, tuple[Federation, Method]]:
     terms = Terms(0.1, home.model.dim, 20, attacks.STEPS)
     found["auto digits"] = home, methods.untuned(make("ofedgrid", terms), clients=20)
     found["line OFedGrid"] = _line(10), _line(10).method("untuned OFedGrid")
+    for clients in (10, 30):
+        found[f"sensors{clients} FedOGD"] = _sensors(clients), home.method("FedOGD")
+        found[f"sensors{clients} OFedGrid"] = _sensors(clients), _sensors(clients).method("untuned OFedGrid")
     found["skewed FedOGD"] = _digits(20, kind="dirichlet", alpha=0.3), home.method("FedOGD")
     found["pairs FedOGD"] = _digits(20, kind="label", labels=2), home.method("FedOGD")
     return found

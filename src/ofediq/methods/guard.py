@@ -58,6 +58,7 @@ _TABLES = (
     "wish",
     "banned",
 )
+_CHANCE = 256  # so few numbers of all members' updates together: the cosines of what they want are chance
 _WIDE, _MANY = 512, 128  # numbers that a direction is kept in where there are so few members
 
 
@@ -168,7 +169,8 @@ class Guard:
         self._quarantine(numbers)
         factors[self._banned[numbers]] = 0
         rows = sketches * (factors / (unit * usual))[:, None]
-        factors *= self._balanced(numbers, rows, self._held(numbers, folded(rows, SKETCH), elapsed), elapsed)
+        held = self._held(numbers, folded(rows, SKETCH), elapsed)
+        factors *= self._balanced(numbers, rows, held, elapsed, next(iter(updates.values()))["update"].size)
         return dict(zip(updates, factors.tolist(), strict=True))
 
     def closed(self, senders: int, members: int) -> None:
@@ -281,14 +283,16 @@ class Guard:
         nothing_left = (self._share[numbers] < _LEFT) & (memory == _PATIENCE)
         return np.where(opposed | nothing_left, 0.0, factors)
 
-    def _balanced(self, numbers: Numbers, rows: Floats, factors: Floats, elapsed: Numbers) -> Floats:
-        """`factors`, and no more than keeps the model from following few members."""
+    def _balanced(
+        self, numbers: Numbers, rows: Floats, factors: Floats, elapsed: Numbers, size: int
+    ) -> Floats:
+        """`factors`, and no more than keeps the model, of this `size`, from following few members."""
         self._wish[numbers] = self._wish[numbers] * self._forgotten(elapsed)[:, None] + rows
         moved = self._moved * (1 - 1 / MEMORY) ** min(1.0, self.frequency)
         recent = self._recent()
         recent[numbers] = ~self._banned[numbers]  # in a large round not all senders are among the last ones
         known = np.flatnonzero(recent)
-        if known.size > _FEW:
+        if known.size > _FEW and known.size * size >= _CHANCE:
             wishes, places = self._wish[known].astype(np.float64), np.searchsorted(known, numbers)
             places = np.minimum(places, known.size - 1)  # of those in quarantine, whose factor is 0
             factors = np.minimum(factors, balanced(wishes, moved, rows, places, self._count[numbers] > _FEW))
