@@ -100,6 +100,8 @@ def test_what_fits_keeps_to_its_share(dim: int, share: float) -> None:
         (("--budget", "0.1", "--sample", "{sample}", "--target", "load"), "`sample` needs `bytes_per_hour`"),
         (("--bytes-per-hour", "1e9", "--sample", "{sample}", "--target", "load"), "FedOGD needs .*: use it"),
         (("--bytes-per-hour", "600", "--sample", "{sample}"), "`target` must name the column"),
+        (("--bytes-per-hour", "600", "--dim", "9", "--budget-of", "total"), "`budget_of` needs `budget`"),
+        (("--budget", "1", "--budget-of", "total", "--dim", "9"), "`budget` allows .* FedOGD needs"),
     ],
 )
 def test_what_is_missing_is_one_sentence(sample: Path, arguments: tuple[str, ...], message: str) -> None:

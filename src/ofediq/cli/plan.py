@@ -15,6 +15,7 @@ from ofediq.errors import DataError, InputError, extra, require, require_integer
 from ofediq.experiment.config import Config
 
 if TYPE_CHECKING:
+    from ofediq.methods.allowance import Counted
     from ofediq.theory import Plan, RateModel
 
 
@@ -47,15 +48,20 @@ class Assumption(StrEnum):
 
 @options(
     Config,
-    "budget bytes_per_hour step_seconds clients data target client_column time_column options "
+    "budget budget_of bytes_per_hour step_seconds clients data target client_column time_column options "
     "model hidden preset step_size",
     panels=False,
     budget=Variant(
         help="Allowed uplink bits as a fraction of FedOGD's (0.01 = a hundredth), in (0, 1].", shown="none"
     ),
+    budget_of=Variant(
+        help="What the budget is a share of: formula (payload bits: OFedIQ's parameters), uplink (all bytes up), "
+        "total (all bytes, both ways)."
+    ),
     clients=Variant(shown="1000, or the number of capacities, or those of the sample"),
     data=Variant(
-        name="sample", help="With bytes per hour: your own file, on which methods are tried for a while."
+        name="sample",
+        help="With a contract of all bytes: your own file, on which methods are tried for a while.",
     ),
 )
 def plan(
@@ -103,25 +109,33 @@ def plan(
       ofediq plan --budget 0.1 --dim 34826 --clients 200 --method paper
       ofediq plan --budget 0.05 --dim 5889 --capacities uplinks.csv --json
       ofediq plan --budget 0.01 --dim 34826 --method measured --updates u.npy
+      ofediq plan --budget 0.01 --budget-of total --dim 34826
       ofediq plan --bytes-per-hour 20000 --step-seconds 60 --dim 34826
       ofediq plan --bytes-per-hour 20000 --sample plant.csv --target load
     """
     from ofediq.theory import plan as make_plan
 
     contract, seconds = given.pop("bytes_per_hour", None), given.pop("step_seconds", 60.0)
+    counted = given.pop("budget_of", "formula")
     if dim is not None:
         require_integer("dim", dim, 1)
     if (contract is None) == ("budget" not in given):
         raise InputError("`budget` or `bytes_per_hour` must be given, one of them")
+    if contract is not None and counted != "formula":
+        raise InputError(f"`budget_of` needs `budget`, which it is a share of, got {counted!r}")
     if "data" in given:
+        if contract is None and counted != "total":
+            raise InputError("`sample` needs `bytes_per_hour`, a contract to plan for, or `budget_of` total")
         _pilot(contract, seconds, dim, given, as_json)
         return
     for name in _SAMPLE_OPTIONS & given.keys():
         raise InputError(f"`{name}` needs `sample`, a file")
     if dim is None:
         raise InputError("`dim` must be given, or `sample`, a file whose model has one")
-    if contract is not None:
-        _plan_bytes(contract, seconds, dim, given.get("clients", 1000), as_json)
+    if contract is not None or counted != "formula":
+        allowed = None if contract is None else contract * seconds / 3600
+        found = _contract(allowed, given.get("budget", 1.0), counted, dim, given.get("clients", 1000))
+        _show_contract(found, seconds, as_json)
         return
     shares = None if capacities is None else _read_numbers(capacities)
     rates = _rates(dim, updates, assume)
@@ -133,8 +147,6 @@ def _pilot(
     contract: float | None, seconds: float, dim: int | None, given: dict[str, Any], as_json: bool
 ) -> None:
     """Try what fits on the user's data."""
-    if contract is None:
-        raise InputError("`sample` needs `bytes_per_hour`, a contract to plan for")
     extra("jax", "sim")
     from ofediq.experiment.pilot import pilot
 
@@ -143,23 +155,29 @@ def _pilot(
     config = Config(**given, clients=None if own else fleet, regret=False)
     named = ("data", "target", "client_column", "time_column", "model", "preset", "step_size")
     source = "".join(f" --{name.replace('_', '-')} {given[name]}" for name in named if name in given)
-    found = pilot(config, contract * seconds / 3600, dim=dim, clients=fleet)
+    allowed = None if contract is None else contract * seconds / 3600
+    found = pilot(config, allowed, dim=dim, clients=fleet)
     _show_contract(found, seconds, as_json, source)
 
 
-def _plan_bytes(hourly: float, seconds: float, dim: int, clients: int, as_json: bool) -> None:
-    """OFedDuplex for a contract of `hourly` bytes per client, in both directions, with steps of so many seconds."""
+def _contract(
+    allowed: float | None, budget: float, counted: Counted, dim: int, clients: int
+) -> dict[str, Any]:
+    """OFedDuplex for so many bytes per step, or a share of FedOGD's; OFedGrid where only those up count."""
     from ofediq.experiment.pilot import contract
     from ofediq.methods import at_budget
-    from ofediq.methods.connection import fedogd_bytes
+    from ofediq.methods.allowance import all_of_fedogd
 
-    allowed, full = hourly * seconds / 3600, fedogd_bytes(dim)
+    said = "budget" if allowed is None else "bytes_per_hour"
+    if allowed is not None:
+        counted = "total"
+    full = all_of_fedogd(counted, dim)
+    allowed = budget * full if allowed is None else allowed
     if allowed >= full:
-        raise InputError(
-            f"`bytes_per_hour` allow {allowed:,.0f} bytes per step; FedOGD needs {full:,.0f}: use it"
-        )
-    method = at_budget("ofedduplex", allowed / full, dim, clients)
-    _show_contract(contract(method, "ofedduplex", allowed, dim, clients), seconds, as_json)
+        raise InputError(f"`{said}` allows {allowed:,.0f} bytes per step; FedOGD needs {full:,.0f}: use it")
+    name = "ofedduplex" if counted == "total" else "ofedgrid"
+    method = at_budget(name, allowed / full, dim, clients, budget_of=counted)
+    return contract(method, name, allowed, dim, clients, counted)
 
 
 def _show_contract(found: dict[str, Any], seconds: float, as_json: bool, source: str = "") -> None:
@@ -175,7 +193,8 @@ def _show_contract(found: dict[str, Any], seconds: float, as_json: bool, source:
         down += f", a move of {found['bits_per_move'] / 8:,.0f} bytes at a time"
     up = _amount(found["bytes_up"]) + (f", spread {found['spread']:.1f}" if "spread" in found else "")
     facts = {
-        "bytes": f"{_amount(found['bytes_per_step'])} per client and step, {100 * found['budget']:.4g}% of FedOGD's",
+        "bytes": f"{_amount(found['bytes_per_step'])} {'up ' * (found['budget_of'] == 'uplink')}per client and step, "
+        f"{100 * found['budget']:.4g}% of FedOGD's",
         "up": up,
         "down": down,
         "period L": f"{found['period']:.3g} steps on average, {_span(found['period'] * seconds)}",
@@ -196,7 +215,7 @@ def _show_contract(found: dict[str, Any], seconds: float, as_json: bool, source:
             for row in found["pilot"]["rows"]
         ]
         pilot = [render.table(("pilot", metric, "bytes per step"), rows), *found["pilot"]["notes"]]
-    facts["try it"] = f"{command} --budget {found['budget']:.3g} --budget-of total"
+    facts["try it"] = f"{command} --budget {found['budget']:.3g} --budget-of {found['budget_of']}"
     title = f"{found['method']} for {_number(found['dim'], 'parameter')} and {_number(found['clients'], 'client')}"
     render.show(render.heading(title), render.facts(facts), *pilot)
 

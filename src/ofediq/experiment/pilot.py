@@ -10,7 +10,7 @@ from ofediq.errors import InputError
 from ofediq.experiment.config import Config
 from ofediq.experiment.setup import Experiment
 from ofediq.methods import Method, at_budget
-from ofediq.methods.allowance import expected_bytes
+from ofediq.methods.allowance import Counted, all_of_fedogd, expected_bytes
 from ofediq.methods.connection import fedogd_bytes
 from ofediq.methods.metered import Metered
 from ofediq.simulation import simulate
@@ -32,19 +32,22 @@ _OWN_SERVERS = ("ftrl", "along_directions")
 _OVER = 1.1  # of the allowed bytes: more would be another contract
 
 
-def contract(method: Method, text: str, allowed: float, dim: int, clients: int) -> dict[str, Any]:
-    """What `method` does with `allowed` bytes per client and step, JSON-ready.
+def contract(
+    method: Method, text: str, allowed: float, dim: int, clients: int, counted: Counted = "total"
+) -> dict[str, Any]:
+    """What `method` does with `allowed` bytes per client and step, in all or going up, JSON-ready.
 
     >>> made = at_budget("ofedduplex", 0.01, 34826, 1000)
     >>> found = contract(made, "ofedduplex", 0.01 * fedogd_bytes(34826), 34826, 1000)
     >>> found["period"], found["bytes_down"] > found["bytes_up"] > 0
     (1.0, True)
     """
-    full = fedogd_bytes(dim)
+    full = all_of_fedogd(counted, dim)
     up = expected_bytes(method, "uplink", dim, clients)
     found = {
         "method": text,
         "budget": allowed / full,
+        "budget_of": counted,
         "bytes_per_step": allowed,
         "fedogd_bytes_per_step": full,
         "bytes_up": up,
@@ -82,7 +85,7 @@ def fitting(
 
 def pilot(
     config: Config,
-    bytes_per_step: float,
+    bytes_per_step: float | None = None,
     *,
     dim: int | None = None,
     clients: int | None = None,
@@ -91,8 +94,9 @@ def pilot(
     """Run FedOGD and every candidate that fits on the first steps of the data, and choose.
 
     Args:
-        config: where the data are and how they are read; its methods and budget are of no concern.
-        bytes_per_step: what one client may send and receive per step, everything included.
+        config: where the data are and how they are read; its methods are of no concern.
+        bytes_per_step: what one client may send and receive per step, everything included; None for `config.budget`
+            of FedOGD's.
         dim: D of the model that will run; the data's own by default. A pilot spends the same share of FedOGD's bytes.
         clients: K of the fleet; those of the data by default.
         texts: the candidates.
@@ -103,10 +107,13 @@ def pilot(
     first = Experiment.set_up(replace(config, methods=("fedogd",), budget=1.0, bytes_per_hour=None))
     stream, size = first.deal(config.seed), first.model.dim
     full, steps = fedogd_bytes(dim or size), min(LONGEST, stream.steps)
+    said = "budget" if bytes_per_step is None else "bytes_per_hour"
+    if bytes_per_step is None:
+        bytes_per_step = full * (config.budget or 1.0)
     share = bytes_per_step / full
     if share >= 1:
         raise InputError(
-            f"`bytes_per_hour` allow {bytes_per_step:,.0f} bytes per step; FedOGD needs {full:,.0f}: use it"
+            f"`{said}` allows {bytes_per_step:,.0f} bytes per step; FedOGD needs {full:,.0f}: use it"
         )
     adam = config.preset == "authors"
     tried, preset = (*texts, *([_PLAIN] if adam else ())), "authors" if adam else "paper"
@@ -114,9 +121,7 @@ def pilot(
     if config.automatic:  # without a step size: not for methods whose server is a part of them
         possible = {text: one for text, one in possible.items() if one.server.name not in _OWN_SERVERS}
     if not possible:
-        raise InputError(
-            f"`bytes_per_hour` must allow more than {bytes_per_step:.3g} bytes per step: nothing fits"
-        )
+        raise InputError(f"`{said}` must allow more than {bytes_per_step:.3g} bytes per step: nothing fits")
     made = Experiment.set_up(
         replace(
             config,

@@ -33,7 +33,7 @@ def within(
     0.1
     """
     require_choice("budget_of", counted, COUNTED)
-    allowed = budget * (fedogd_bytes(dim) if counted == "total" else _up_of_fedogd(dim))
+    allowed = budget * all_of_fedogd(counted, dim)
 
     def spends(share: float) -> float:
         return expected_bytes(build(share), counted, dim, clients)
@@ -75,8 +75,14 @@ def expected_bytes(method: Method, counted: Counted, dim: int, clients: int) -> 
     return up + (link.broadcast_bytes(method) + beside + payload) / method.mean_window
 
 
-def _up_of_fedogd(dim: int) -> float:
-    """Bytes that go up of FedOGD, per client and step."""
+def all_of_fedogd(counted: Counted, dim: int) -> float:
+    """FedOGD's bytes per client and step, in all or going up: what such a budget is a share of.
+
+    >>> all_of_fedogd("total", 1000) / all_of_fedogd("uplink", 1000) > 1.9
+    True
+    """
     from ofediq.methods.presets import federated
 
+    if counted == "total":
+        return fedogd_bytes(dim)
     return Connection().update_bytes(federated("FedOGD", 1.0, "paper"), dim) + 4.0 * dim
