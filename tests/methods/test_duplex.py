@@ -285,3 +285,23 @@ def test_few_clients_spend_their_contract() -> None:
     method = methods.at_budget("ofedduplex", 0.12, model.dim, 5, steps=200, budget_of="total")
     spent = float(simulate(method, stream, model, 0).bytes_total.sum())
     assert 0.85 < spent / (0.12 * fedogd_bytes(model.dim) * 5 * 200) < 1.05
+
+
+@pytest.mark.parametrize(("clients", "features"), [(1, 30), (3, 12)])
+def test_few_clients_that_walk_spend_their_contract(clients: int, features: int) -> None:
+    """What they cannot send goes down: of one that walks, a quarter was spent."""
+    stream = synthetic("regression", clients=clients, steps=1500, features=features, seed=0)
+    model = models.build("linear", (features,), "regression")
+    method = methods.at_budget(
+        "ofedduplex",
+        0.01,
+        model.dim,
+        clients,
+        step_size=0.01,
+        preset="authors",
+        steps=1500,
+        budget_of="total",
+    )
+    assert isinstance(method.client, Walk)
+    spent = float(reference(method, stream, model, 0).bytes_total.sum())
+    assert 0.85 < spent / (0.01 * fedogd_bytes(model.dim) * clients * 1500) < 1.05

@@ -93,8 +93,8 @@ def ofedduplex(
         step_size: eta.
         preset: which server rule, see `methods.presets`; sampling is the method's own.
         down: share of the bytes that goes into broadcasts. By default 1 / (1 + sqrt(185 / K)): what goes up adds up
-            over the clients, what goes down does not. At least 0.3 where clients do not walk, and more where they
-            have not that much to send.
+            over the clients, what goes down does not. At least 0.3 where clients do not walk, and always more where
+            they have not that much to send.
         front: how much the uplink leans towards early steps, see `Budget`.
         lean: how much broadcasts lean towards early ones, see `Metered`; half of it where clients walk.
         power: how much farther Adam moves after a longer window, see `Timed`.
@@ -119,12 +119,14 @@ def ofedduplex(
     rhythm = _rhythm(down * each, opening, dim, steps, _GRADIENT)
     walking = adam and (rhythm.mean >= _LONG if walks is None else walks)
     require(not (walking and averages), "averages", "cannot be where clients walk (walks=False)", averages)
+    left = _WALK if walking else _GRADIENT
     if walking:
-        rhythm = _rhythm(down * each, opening, dim, steps, _WALK)
         lean = lean / 2
-    elif not chosen:
-        down = max(down, _DOWN, _least_down(longest_message(dim) + beside, opening + rhythm.message))
-        rhythm = _rhythm(down * each, opening, dim, steps, _GRADIENT)
+    if not chosen:
+        down = max(down, 0.0 if walking else _DOWN)
+        rhythm = _rhythm(down * each, opening, dim, steps, left)
+        down = max(down, _least_down(longest_message(dim) + beside, opening + rhythm.message))
+    rhythm = _rhythm(down * each, opening, dim, steps, left)
     windows, period, mean, often, message = rhythm
     kept = min(0.5, 16 ** (-message / dim)) if keeps is None else keeps
     rule = steer_to((1 - down) * each * clients, steps, front, extra_bits=beside, windows=windows)
