@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +28,9 @@ from ofediq.methods.connection import Connection, fedogd_bytes
 from ofediq.models import Model
 from ofediq.simulation import Result, simulate
 from ofediq.streams import Dataset, Stream
+from ofediq.streams.dataset import Task
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 Rng = np.random.Generator
 Make = Callable[[Rng, int, int], tuple[Array, Array]]  # samples [steps, clients, ...] and their targets
 
@@ -55,7 +57,7 @@ class Elsewhere:
     def stream(self, seed: int) -> Stream:
         """The stream of a seed: every client has a new sample at every step."""
         x, y = self.make(np.random.default_rng(1000 + seed), self.steps, self.clients)
-        task = "regression" if self.classes is None else "classification"
+        task: Task = "regression" if self.classes is None else "classification"
         data = Dataset(
             self.make.__name__, x.reshape(-1, *x.shape[2:]), y.reshape(-1), task, classes=self.classes
         )
