@@ -31,12 +31,27 @@ def test_steps_and_their_average() -> None:
         ages = 0.999 ** np.arange(number)[::-1]
         u = g / (np.sqrt((ages[:, None] * np.array(squares)).sum(0) / ages.sum()) + 1e-8)
         sizes = float(np.linalg.norm(u) * np.linalg.norm(z - x))
-        a = 0.9 * a + 0.1 * (float(-u @ (z - x)) / sizes if sizes > 0 else 0.0)
+        c = float(-u @ (z - x)) / sizes if sizes > 0 else 0.0
+        u /= max(1.0, float(np.linalg.norm(u)) / np.sqrt(7)) ** np.clip(-5 * c, 0, 1)
+        a = 0.9 * a + 0.1 * c
         n = 1 + n * np.exp(-max(a, 0))
         reach = min(1 + 3 * (number - 1) / 5, 4)
         z = z - eta * reach * np.sqrt(20 / (20 + n)) * u
         x = x + (z - x) / n
         np.testing.assert_allclose(y, 0.1 * z + 0.9 * x, rtol=1e-3, atol=1e-4)
+
+
+def test_a_large_gradient_that_points_back_leads_no_farther_than_a_usual_one() -> None:
+    rule, clients = averaged(0.01), 3
+    state, y = rule.init(np.zeros(7, np.float32)), np.zeros(7, np.float32)
+    for total in _gradients(40):
+        y, state = rule.apply(y, total, clients, state)
+    far = rule.apply(y, -1e9 * state.apart, clients, state)[0]  # downhill is ahead
+    back = rule.apply(y, 1e9 * state.apart, clients, state)[0]
+    still = rule.apply(y, np.zeros(7, np.float32), clients, state)[0]
+    step = 0.01 * 4 * np.sqrt(20 / (20 + float(state.memory)))
+    assert np.linalg.norm(back - still) <= step * np.sqrt(7) < np.linalg.norm(far - still) * 10
+    assert np.linalg.norm(far - still) > 3 * np.linalg.norm(back - still)
 
 
 def test_the_same_in_jax() -> None:

@@ -23,6 +23,7 @@ _FADE = np.float32(0.1)  # of the last agreement in the mean of them: single one
 _START = np.float32(
     5
 )  # updates in which steps grow to their reach: a network's first ones are in no direction yet
+_BACK = np.float32(0.2)  # cosine of a gradient that clearly points back: by chance it is nearer to 0
 _SHORT = np.float32(20)  # updates of an average that steps are large for
 
 
@@ -41,9 +42,11 @@ class Course(NamedTuple):
 class Averaged(ServerRule):
     """Schedule-free Adam (A. Defazio, X. Yang, H. Mehta, K. Mishchenko, A. Khaled, A. Cutkosky, 2024), which forgets.
 
-    With g = total / K at the broadcast model y, v' the mean square of g so far as Adam has it, u = g / sqrt(v'):
+    With g = total / K at the broadcast model y, v' the mean square of g so far as Adam has it, u = g / sqrt(v') and
+    c = cos(-u, z - x):
 
-        a <- 0.9 a + 0.1 cos(-u, z - x),   N <- 1 + N exp(-max(a, 0)),
+        u <- u / max(1, ||u|| / sqrt(D))^h   with h = -5 c, at least 0 and at most 1,
+        a <- 0.9 a + 0.1 c,   N <- 1 + N exp(-max(a, 0)),
         z <- z - eta r sqrt(20 / (20 + N)) u,   x <- x + (z - x) / N,   y = z + `pull` (x - z).
 
     In their rule N counts all updates, and the average of a changing world is of the past. Here a gradient that
@@ -53,6 +56,10 @@ class Averaged(ServerRule):
     In their rule steps are of one size, and where nothing holds it z strays like the square root of their number, x
     with it. Here they fall like 1 / sqrt(N), and grow again when the average has to be of fewer. r goes from 1 to
     `reach` in the first six updates: first steps of full reach ruin a regression's first predictions.
+
+    A gradient that is larger than those before it and points back (c < 0) says that steps went too far, and at full
+    size it leads too far the other way: its step is no longer than one in which all coordinates are as large as usual
+    (in Adafactor, N. Shazeer, M. Stern, 2018, no step is). One that points ahead is followed, or changes are missed.
 
     Attributes:
         step_size: eta, as Adam's.
@@ -88,7 +95,10 @@ class Averaged(ServerRule):
         number = count.astype(np.float32)
         root = xp.sqrt(square / (1 - b**number)) + np.float32(self.epsilon)
         unit = gradient / root
-        agreement = state.agreement + _FADE * (cosine(-unit, state.apart) - state.agreement)
+        forward = cosine(-unit, state.apart)
+        longer = xp.maximum(xp.sqrt((unit * unit).mean()), np.float32(1))
+        unit = unit / longer ** xp.clip(-forward / _BACK, np.float32(0), np.float32(1))
+        agreement = state.agreement + _FADE * (forward - state.agreement)
         memory = 1 + state.memory * xp.exp(-xp.maximum(agreement, np.float32(0)))
         near, share = np.float32(1 - self.pull), 1 / memory
         reach = 1 + np.float32(self.reach - 1) * xp.minimum((number - 1) / _START, np.float32(1))
