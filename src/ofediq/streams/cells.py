@@ -18,9 +18,10 @@ MISSING = frozenset(
 NO_NUMBER = 1e36
 """Numbers of this size and more are what programs write where there is none: netCDF's 9.97e36, the largest floats."""
 
-_CURRENCY = r"[$€£¥₹]|USD|EUR|GBP|CHF|JPY|CNY|INR"
+_CURRENCIES = ("$", "€", "£", "¥", "₹", "USD", "EUR", "GBP", "CHF", "JPY", "CNY", "INR")
+_CURRENCY = "|".join(map(re.escape, _CURRENCIES))
 _AMOUNT = re.compile(rf"([+-]?)\s*(?:{_CURRENCY})?\s*([+-]?\d[\d.,]*|[+-]?[.,]\d+)\s*(?:%|{_CURRENCY})?")
-_SIGNS, _LONGEST_AMOUNT = ("%", *_CURRENCY[1:6], *_CURRENCY[8:].split("|")), 40
+_SIGNS, _LONGEST_AMOUNT = ("%", *_CURRENCIES), 40
 _THOUSANDS, _DECIMALS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?"), re.compile(r"[+-]?\d*,\d+")
 _SINCE_1970 = (946_684_800.0, 4_102_444_800.0)  # 2000 to 2100, in seconds
 _TIME_OF_DAY = re.compile(r"(\d{1,2})(?:[:.h](\d{2})(?:[:.](\d{2}(?:\.\d+)?))?)?(?:\s*([AaPp])\.?[Mm]\.?)?")
