@@ -11,7 +11,7 @@ import pytest
 
 from ofediq import methods, models, streams
 from ofediq.errors import CheckpointError, InputError
-from ofediq.methods import Method
+from ofediq.methods import ClientRule, Method
 from ofediq.simulation import InterruptedRunError, Result, simulate
 from ofediq.simulation.engine import _Run
 from ofediq.streams import Stream
@@ -58,6 +58,17 @@ def test_model_stands_still_inside_a_window_and_in_an_unfinished_one(digits: Str
     before = simulate(method, digits.head(7), SOFTMAX).params
     x, y, _ = digits.step(10)
     np.testing.assert_allclose(whole.loss[10], SOFTMAX.evaluate(before, x, y)[0].sum(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("client", [methods.hold(), methods.local_ogd(0.1)], ids=["hold", "local"])
+def test_a_window_longer_than_the_stream_has_no_more_rows_than_it(client: ClientRule, digits: Stream) -> None:
+    """A hundred times as many were gone through; 2^31 - 1 of them would have ended the process."""
+    found = [
+        simulate(methods.method(client=client, server=methods.descend(0.1), period=period), digits, SOFTMAX)
+        for period in (digits.steps + 1, 2**31 - 1)
+    ]
+    assert_identical(*found)
+    assert found[0].bits_wire.sum() == 0
 
 
 def test_an_empty_round_leaves_the_model_even_with_momentum(digits: Stream) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from ofediq.arrays import Array
 from ofediq.errors import InputError, require
@@ -19,7 +20,9 @@ from ofediq.methods.participation import Participation
 from ofediq.methods.pieces import describe
 from ofediq.methods.server import ServerRule
 from ofediq.methods.windows import Growing
-from ofediq.settings import Count, Ranged
+from ofediq.settings import Ranged
+
+_LONGEST = 2**31 - 1  # steps are counted in 32 bits
 
 Topology = Literal["federated", "central", "separate", "samples"]
 """Who learns: clients with a server; one learner that sees every sample; each client alone; a server from samples."""
@@ -53,7 +56,7 @@ class Method(Ranged):
     participation: Participation
     compress: Compressor
     server: ServerRule
-    period: Count = 1
+    period: Annotated[int, Meta(ge=1, le=_LONGEST)] = 1
     topology: Topology = "federated"
     broadcast: Broadcast = field(default_factory=Whole)
     combine: Combine = field(default_factory=Sum)

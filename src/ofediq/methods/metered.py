@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ofediq.arrays import Array, float32, namespace
+from ofediq.arrays import Array, float32, namespace, repeat
 from ofediq.codec import Encoded
 from ofediq.codec import Grid as GridScheme
 from ofediq.errors import WireError
@@ -127,13 +127,15 @@ class Metered(Broadcast):
     def _index(self, move: Array, address: Address, due: Array) -> Array:
         """The finest grid whose message is within `due`, by bisection: coarser grids cost less."""
         xp = namespace(move)
-        table, low, high = xp.asarray(_STEPS), xp.asarray(0), xp.asarray(len(_STEPS) - 1)
-        allowed = due - np.float32(8 * _HEAD)
-        for _ in range(len(_STEPS).bit_length()):
+        table, allowed = xp.asarray(_STEPS), due - np.float32(8 * _HEAD)
+
+        def halved(between: tuple[Array, Array]) -> tuple[Array, Array]:
+            low, high = between
             middle = (low + high) // 2
-            _, bits = _GRID.apply(move[None], address, table[middle])
-            fits = bits[0] <= allowed
-            low, high = xp.where(fits, low, xp.minimum(middle + 1, high)), xp.where(fits, middle, high)
+            fits = _GRID.apply(move[None], address, table[middle])[1][0] <= allowed
+            return xp.where(fits, low, xp.minimum(middle + 1, high)), xp.where(fits, middle, high)
+
+        _, high = repeat(len(_STEPS).bit_length(), halved, (xp.asarray(0), xp.asarray(len(_STEPS) - 1)))
         return high
 
 

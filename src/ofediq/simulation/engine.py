@@ -278,12 +278,12 @@ class _Run:
     def _room(self, length: int) -> int:
         """Rows of a window of `length` steps: as many as the longest has, so that one program suits all.
 
-        Those that stay empty are skipped.
+        Those that stay empty are skipped. No window has more than the stream, however long it would go on.
         """
-        if self.method.windows is None:
-            return length
-        begun = [0, *self.method.ends(self.stream.steps).tolist()]
-        return max(self.method.window(step) for step in begun if step < self.stream.steps)
+        if self.method.windows is not None:
+            begun = [0, *self.method.ends(self.stream.steps).tolist()]
+            length = max(self.method.window(step) for step in begun if step < self.stream.steps)
+        return min(length, self.stream.steps)
 
     def _block_windows(self, length: int) -> int:
         """Windows per block: a resumed run repeats the same compiled blocks. All of a block have one length."""
@@ -299,12 +299,13 @@ class _Run:
 
     def _block(self, begin: int, windows: int, length: int) -> Block:
         """Windows after the step `begin`; beyond the end of the stream everyone is absent."""
-        steps, end = self.stream.steps, begin + windows * length
-        order = np.full((windows * length, self.feed.ids.shape[0]), -1, np.int32)
-        taken = self.stream.order[begin:end, self.share]
+        steps = self.stream.steps
+        seen = min(length, steps)  # a window that is longer than the stream comes alone
+        order = np.full((windows * seen, self.feed.ids.shape[0]), -1, np.int32)
+        taken = self.stream.order[begin : begin + windows * seen, self.share]
         order[: len(taken), : taken.shape[1]] = taken
-        empty = self._room(length) - length
-        rows = np.pad(order.reshape(windows, length, -1), ((0, 0), (0, empty), (0, 0)), constant_values=-1)
+        empty = self._room(length) - seen
+        rows = np.pad(order.reshape(windows, seen, -1), ((0, 0), (0, empty), (0, 0)), constant_values=-1)
         ends = begin + np.arange(1, windows + 1, dtype=np.int32) * np.int32(length)
         return Block(
             order=place(rows, self.setting.mesh, 2),

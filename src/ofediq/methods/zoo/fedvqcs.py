@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ofediq.arrays import Array, float32, namespace
+from ofediq.arrays import Array, float32, namespace, repeat
 from ofediq.codec.message import Vector
 from ofediq.codec.schemes import Codebook
 from ofediq.errors import require
@@ -150,13 +149,10 @@ class SparseRecovery(Sensing, FromTotals):
         keep = xp.clip(xp.asarray(senders) * blocks.keep, 1, max(blocks.keep, blocks.measurements // 4))
         found = xp.zeros((blocks.number, blocks.size), np.float32)
 
-        def better(_: int, found: Array) -> Array:
-            return _thresholded(found, wanted, matrix, keep)
+        def better(so_far: tuple[Array]) -> tuple[Array]:
+            return (_thresholded(so_far[0], wanted, matrix, keep),)
 
-        if xp is np:
-            found = reduce(lambda so_far, number: better(number, so_far), range(ITERATIONS), found)
-        else:  # one loop for the compiler; an array of JAX, so JAX is there
-            found = importlib.import_module("jax.lax").fori_loop(0, ITERATIONS, better, found)
+        (found,) = repeat(ITERATIONS, better, (found,))
         return (found * scale).reshape(-1)[:dim]
 
 
