@@ -1,6 +1,6 @@
 """OFedGrid with Adam and with the averaging server at equal uplink bits, and what its messages are.
 
-`python -m benchmarks averages` prints both tables of docs/learning-per-bit.md, half an hour of one core; `python -m
+`python -m benchmarks averages` prints both tables, half an hour of one core; `python -m
 benchmarks.averages room pm25` takes some streams, `python -m benchmarks.averages messages` the messages alone.
 """
 
