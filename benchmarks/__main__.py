@@ -18,6 +18,7 @@ _NO_BENCHMARKS = (
     "peers",
     "fresh",
     "newcomers",
+    "outside",
     "unseen",
     "wires",
 )  # what others are made of
