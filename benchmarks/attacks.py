@@ -20,7 +20,7 @@ from benchmarks import table
 from ofediq import methods
 from ofediq.methods import Compressor, Method, Terms, make
 from ofediq.methods.combine import Guarded
-from ofediq.methods.guard import Guard
+from ofediq.methods.robust.guard import Guard
 from ofediq.models import Model, linear, softmax
 from ofediq.streams import Stream, load, partition, synthetic
 from ofediq.swarm import Swarm

@@ -15,7 +15,7 @@ from benchmarks import table
 from benchmarks.bytes import CASES, Case, model_of, score
 from ofediq import methods
 from ofediq.methods import Method
-from ofediq.methods.connection import Connection
+from ofediq.methods.budgets.connection import Connection
 from ofediq.models import Model
 from ofediq.simulation import simulate
 

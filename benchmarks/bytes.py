@@ -19,7 +19,7 @@ from benchmarks import table
 from ofediq import methods, models, streams
 from ofediq.errors import DataError
 from ofediq.methods import Method
-from ofediq.methods.connection import fedogd_bytes
+from ofediq.methods.budgets.connection import fedogd_bytes
 from ofediq.models import Model
 from ofediq.simulation import Result, simulate
 from ofediq.streams import Dataset, Stream

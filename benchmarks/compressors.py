@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from benchmarks import table
 from ofediq.errors import OFedIQError
 from ofediq.methods import Compressor, grid, quantize, rotate
-from ofediq.methods.loudness import pack
+from ofediq.methods.budgets.loudness import pack
 from ofediq.models import build
 from ofediq.randomness import Address
 from ofediq.streams import load

@@ -22,7 +22,7 @@ from tests.device.replay import ARM, BOARD, CORTEX_M4, SOURCES, broadcasts, comp
 from ofediq.device import header
 from ofediq.federation.protocol.task import ModelSpec, Task
 from ofediq.methods import Method, at_budget, fedogd, mixed, ofedgrid, ofediq, untuned
-from ofediq.methods.loudness import pack
+from ofediq.methods.budgets.loudness import pack
 from ofediq.streams.features import pipeline_for
 
 DIGITS = ModelSpec("softmax", (8, 8), "classification", 10)

@@ -23,8 +23,8 @@ from benchmarks import table
 from benchmarks.bytes import loss, score
 from ofediq import methods, models
 from ofediq.errors import InputError
-from ofediq.methods.allowance import Counted
-from ofediq.methods.connection import Connection, fedogd_bytes
+from ofediq.methods.budgets.allowance import Counted
+from ofediq.methods.budgets.connection import Connection, fedogd_bytes
 from ofediq.models import Model
 from ofediq.simulation import Result, simulate
 from ofediq.streams import Dataset, Stream

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from tests.methods import fleet
 
 from benchmarks import table
-from ofediq.methods.steering import Budget, budget
+from ofediq.methods.budgets.steering import Budget, budget
 
 COUNT = int(os.environ.get("OFEDIQ_FUZZ_STEERING", "200"))
 FIRST = int(os.environ.get("OFEDIQ_FUZZ_SEED", "0"))

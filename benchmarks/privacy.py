@@ -18,7 +18,7 @@ import numpy.typing as npt
 from benchmarks import table
 from ofediq import models, streams
 from ofediq.methods import Method, Terms, make
-from ofediq.methods.loudness import length, pack
+from ofediq.methods.budgets.loudness import length, pack
 from ofediq.randomness import Address
 from ofediq.simulation import simulate
 

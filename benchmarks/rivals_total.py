@@ -21,9 +21,9 @@ from benchmarks.bytes import CASES, Case, model_of, score, spent
 from ofediq import methods
 from ofediq.errors import InputError
 from ofediq.methods import Method
-from ofediq.methods.connection import Connection, fedogd_bytes
-from ofediq.methods.steered_rule import Steered
-from ofediq.methods.steering import Budget
+from ofediq.methods.budgets.connection import Connection, fedogd_bytes
+from ofediq.methods.budgets.steered import Steered
+from ofediq.methods.budgets.steering import Budget
 from ofediq.simulation import Result, simulate
 
 TUNED_ON, SEEDS = 1, (0, 2)

@@ -141,7 +141,7 @@ static int all_finite(const float *values, size_t count) {
 }
 
 #if OFEDIQ_PARTICIPATION == OFEDIQ_BY_NORM || OFEDIQ_SCHEME == OFEDIQ_GRID
-/* methods.loudness */
+/* methods.budgets.loudness */
 
 static float term(const float *values, float unit, size_t index) {
   float share = values[index] / unit;

@@ -16,8 +16,8 @@ from ofediq.errors import InputError, require, require_integer
 from ofediq.methods import Method, at_budget, untuned
 from ofediq.methods import round as rounds
 from ofediq.methods.client import Outcome
-from ofediq.methods.scales import Scales
-from ofediq.methods.server import Totals
+from ofediq.methods.robust.scales import Scales
+from ofediq.methods.server.rule import Totals
 from ofediq.models import Model, linear, softmax
 from ofediq.randomness import Address
 from ofediq.streams.cells import NO_NUMBER

@@ -14,8 +14,8 @@ from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.messages import ModelMessage, write_json
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.methods import Method, delta, fedogd, ofedgrid, ofediq
+from ofediq.methods.budgets.loudness import pack
 from ofediq.methods.client import Down
-from ofediq.methods.loudness import pack
 from ofediq.methods.participation import fixed_size
 from tests.device.replay import CHECKED, broadcasts, compiled, needs_compiler, play, record, run, task_of
 

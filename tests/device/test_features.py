@@ -18,8 +18,8 @@ from ofediq.federation.protocol.messages import ModelMessage, write_json
 from ofediq.federation.protocol.reports import REPORT_BYTES, Report
 from ofediq.federation.protocol.task import ModelSpec, Task
 from ofediq.federation.setup import assemble
+from ofediq.methods.budgets.loudness import pack
 from ofediq.methods.client import Down
-from ofediq.methods.loudness import pack
 from tests.device.replay import ARM, BOARD, CHECKED, CORTEX_M4, Answer, compiled, needs_compiler, record, run
 from tests.device.test_cortex_m4 import needs_arm, needs_qemu
 

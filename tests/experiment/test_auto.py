@@ -12,8 +12,8 @@ import pytest
 from ofediq import methods, simulate
 from ofediq.errors import DataError, InputError
 from ofediq.experiment import Config, Experiment
-from ofediq.methods.adaptive_rule import Adaptive
 from ofediq.methods.registry import entries
+from ofediq.methods.server.adaptive import Adaptive
 from ofediq.streams import APART, naive_references
 
 

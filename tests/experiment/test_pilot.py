@@ -16,8 +16,8 @@ from ofediq.errors import InputError
 from ofediq.experiment import pilot as pilots
 from ofediq.experiment.config import Config
 from ofediq.experiment.pilot import CANDIDATES, fitting
-from ofediq.methods.allowance import expected_bytes
-from ofediq.methods.connection import fedogd_bytes
+from ofediq.methods.budgets.allowance import expected_bytes
+from ofediq.methods.budgets.connection import fedogd_bytes
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from ofediq.federation.protocol.intake import ATTEMPTS
 from ofediq.federation.protocol.members import DOUBT, PATIENCE
 from ofediq.federation.protocol.messages import UpdateMessage, write_json
 from ofediq.federation.protocol.reports import Report
-from ofediq.methods.guard import Guard
-from ofediq.methods.purse import CARRIED, SHARE, Purse
+from ofediq.methods.budgets.purse import CARRIED, SHARE, Purse
+from ofediq.methods.robust.guard import Guard
 from ofediq.randomness import Address
 from tests.federation.network import FEDERATION
 from tests.federation.test_core import CLIENTS, coordinator

@@ -15,7 +15,7 @@ from ofediq.federation.protocol.messages import ModelMessage
 from ofediq.federation.protocol.rules import Rules
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.federation.setup import coordinate
-from ofediq.methods.connection import Connection
+from ofediq.methods.budgets.connection import Connection
 from ofediq.simulation.oracle import reference
 from ofediq.streams import load, partition
 from tests.federation.live import federate

@@ -19,7 +19,7 @@ from ofediq.federation.choices import (
     PredictionChoice,
     SourceChoice,
 )
-from ofediq.methods.guard import CLIP
+from ofediq.methods.robust.guard import CLIP
 from ofediq.settings import declared
 from ofediq.tracking import TrackerChoice
 

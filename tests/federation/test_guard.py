@@ -16,8 +16,8 @@ from ofediq.federation import Rules, clock, coordinate
 from ofediq.federation.protocol.coordinator import Coordinator
 from ofediq.federation.protocol.messages import UpdateMessage, write_json
 from ofediq.federation.protocol.reports import Report
-from ofediq.methods.balance import balanced
-from ofediq.methods.guard import BURST, CLIP, FIRST, RATE, START, Guard
+from ofediq.methods.robust.balance import balanced
+from ofediq.methods.robust.guard import BURST, CLIP, FIRST, RATE, START, Guard
 from ofediq.randomness import Address
 from tests.federation.network import FEDERATION
 from tests.federation.test_core import CLIENTS, SPEC, coordinator

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ofediq.errors import InputError
 from ofediq.kernels import library
-from ofediq.methods.measures import added, folded, measured
+from ofediq.methods.robust.measures import added, folded, measured
 
 pytestmark = pytest.mark.skipif(
     not library.native_status().startswith("compiled"), reason=library.native_status()

@@ -13,7 +13,7 @@ from ofediq import methods
 from ofediq.errors import CheckpointError
 from ofediq.federation.protocol.state import ServerState
 from ofediq.methods import Method, ServerRule
-from ofediq.methods.guard import CLIP
+from ofediq.methods.robust.guard import CLIP
 from ofediq.streams import Stream
 from tests.federation.network import Network
 from tests.federation.test_core import CLIENTS, METHODS, coordinator, stream

@@ -13,7 +13,7 @@ from ofediq.experiment.config import Config
 from ofediq.experiment.setup import Experiment
 from ofediq.methods import Method
 from ofediq.methods.combine import Guarded, Sum
-from ofediq.methods.guard import CLIP
+from ofediq.methods.robust.guard import CLIP
 from ofediq.simulation import InterruptedRunError, simulate
 from ofediq.streams import Stream, load, partition
 from ofediq.swarm import Swarm

@@ -13,7 +13,7 @@ from ofediq.federation.protocol.messages import write_json
 from ofediq.federation.protocol.monitor import Monitor
 from ofediq.federation.protocol.rules import Rules
 from ofediq.federation.protocol.task import ModelSpec
-from ofediq.methods.windows import Growing
+from ofediq.methods.budgets.windows import Growing
 
 GROWING = replace(methods.fedomd(1, 0.1), windows=Growing(4.0, 16))
 

@@ -21,8 +21,8 @@ from ofediq.federation.protocol.monitor import Monitor
 from ofediq.federation.protocol.rules import Rules
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.methods import Method, Terms
+from ofediq.methods.budgets.steered import Steered
 from ofediq.methods.registry import entries, entry
-from ofediq.methods.steered_rule import Steered
 from ofediq.models import Model
 from ofediq.simulation import InterruptedRunError, Result, reference, simulate
 from ofediq.streams import Dataset, Stream

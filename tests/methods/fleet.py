@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from ofediq.codec.kit import MAX_LEVELS, class_counts
 from ofediq.codec.schemes.grid import grid_bits
-from ofediq.methods.loudness import loudness, own_step, unpack
-from ofediq.methods.steering import Arrived, Budget, Signal
+from ofediq.methods.budgets.loudness import loudness, own_step, unpack
+from ofediq.methods.budgets.steering import Arrived, Budget, Signal
 
 Floats = npt.NDArray[np.float64]
 Shape = str  # of an update: which coordinates carry its energy

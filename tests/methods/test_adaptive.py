@@ -10,7 +10,7 @@ import pytest
 
 from ofediq import methods
 from ofediq.errors import InputError
-from ofediq.methods.adaptive_rule import adaptive
+from ofediq.methods.server.adaptive import adaptive
 from ofediq.testing import check_method
 
 

@@ -11,7 +11,7 @@ import pytest
 from ofediq import methods
 from ofediq.errors import InputError
 from ofediq.methods import Averaged, averaged, server_rule, with_server
-from ofediq.methods.server import Adam
+from ofediq.methods.server.rule import Adam
 from ofediq.testing import check_method
 
 

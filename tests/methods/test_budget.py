@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from ofediq.errors import InputError
 from ofediq.methods import grid
-from ofediq.methods.loudness import pack, unpack
-from ofediq.methods.steering import Budget, budget
+from ofediq.methods.budgets.loudness import pack, unpack
+from ofediq.methods.budgets.steering import Budget, budget
 from ofediq.randomness import Address
 from tests.methods import fleet
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as some
 
 from ofediq import methods, models
 from ofediq.errors import InputError, WireError
-from ofediq.methods.allowance import expected_bytes
-from ofediq.methods.connection import Connection, fedogd_bytes
-from ofediq.methods.metered import metered
-from ofediq.methods.server import Totals
-from ofediq.methods.steering import Budget
-from ofediq.methods.timed_rule import timed
-from ofediq.methods.windows import Growing
+from ofediq.methods.budgets.allowance import expected_bytes
+from ofediq.methods.budgets.connection import Connection, fedogd_bytes
+from ofediq.methods.budgets.metered import metered
+from ofediq.methods.budgets.steering import Budget
+from ofediq.methods.budgets.windows import Growing
+from ofediq.methods.server.rule import Totals
+from ofediq.methods.server.timed import timed
 from ofediq.methods.zoo.walking import Walk
 from ofediq.simulation import reference, simulate
 from ofediq.streams import load, partition, synthetic

@@ -12,8 +12,8 @@ from ofediq import methods, models
 from ofediq.methods import Method, Terms, make
 from ofediq.methods.client import Down
 from ofediq.methods.combine import Guarded
-from ofediq.methods.ledger import Ledger
 from ofediq.methods.registry import entries
+from ofediq.methods.robust.ledger import Ledger
 from ofediq.streams import Stream, load, partition
 from ofediq.swarm import Swarm
 
@@ -113,7 +113,7 @@ def test_what_is_too_much_for_every_round_is_not_written(monkeypatch: pytest.Mon
     ledger.counted(word, {0: 1.0}, down)
     ledger.close()
     assert ledger.export()
-    monkeypatch.setattr("ofediq.methods.ledger.MOST_SAVED", 15)
+    monkeypatch.setattr("ofediq.methods.robust.ledger.MOST_SAVED", 15)
     assert ledger.export() == {}
     after = Ledger(make("laq").client, 2)
     after.restore(ledger.export())

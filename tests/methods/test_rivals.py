@@ -9,9 +9,9 @@ import pytest
 
 from ofediq import methods, models, streams
 from ofediq.errors import InputError
-from ofediq.methods.loudness import pack
+from ofediq.methods.budgets.loudness import pack
+from ofediq.methods.budgets.steered import Still, steered
 from ofediq.methods.registry import make
-from ofediq.methods.steered_rule import Still, steered
 from ofediq.randomness import Purpose, stream_key, uniform, words
 from ofediq.simulation import simulate
 from ofediq.streams import Stream

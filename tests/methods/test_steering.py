@@ -11,9 +11,9 @@ from ofediq import methods, models, streams
 from ofediq.errors import InputError
 from ofediq.methods import Method
 from ofediq.methods import round as rounds
+from ofediq.methods.budgets.loudness import UNKNOWN, pack
 from ofediq.methods.client import Window
-from ofediq.methods.loudness import UNKNOWN, pack
-from ofediq.methods.server import Totals
+from ofediq.methods.server.rule import Totals
 from ofediq.randomness import Address
 from ofediq.simulation import simulate
 from ofediq.streams import Stream

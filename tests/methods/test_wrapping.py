@@ -11,9 +11,9 @@ import pytest
 from ofediq import methods
 from ofediq.methods import ServerRule, Still, steered
 from ofediq.methods.privacy import Promised
-from ofediq.methods.server import Totals
-from ofediq.methods.shifted_rule import shifted
-from ofediq.methods.timed_rule import timed
+from ofediq.methods.server.rule import Totals
+from ofediq.methods.server.shifted import shifted
+from ofediq.methods.server.timed import timed
 
 INNER = {
     "descend": methods.descend(0.1),

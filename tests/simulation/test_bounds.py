@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ofediq import methods, models, streams
 from ofediq.methods import Method
 from ofediq.methods.compress import Quantize
-from ofediq.methods.server import Descend
+from ofediq.methods.server.rule import Descend
 from ofediq.models import Model, Network
 from ofediq.randomness import Address
 from ofediq.simulation import Regret, hindsight, simulate

@@ -21,7 +21,7 @@ from ofediq.errors import InputError
 from ofediq.kernels import library
 from ofediq.methods import Method
 from ofediq.methods.compress import Rotate
-from ofediq.methods.server import Descend
+from ofediq.methods.server.rule import Descend
 from ofediq.models import Model, Network
 from ofediq.randomness import Address, Purpose, stream_key
 from ofediq.simulation import InterruptedRunError, Result, client_mesh, native, simulate

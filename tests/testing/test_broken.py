@@ -16,7 +16,7 @@ from ofediq.methods import Method
 from ofediq.methods.client import ClientRule, Hold, Ogd
 from ofediq.methods.compress import Identity, Quantize
 from ofediq.methods.participation import Bernoulli
-from ofediq.methods.server import Descend
+from ofediq.methods.server.rule import Descend
 from ofediq.randomness import Address
 from ofediq.testing import CONTRACTS, check_method
 

@@ -15,7 +15,7 @@ from ofediq.errors import DataError, InputError, extra, require, require_integer
 from ofediq.experiment.config import Config
 
 if TYPE_CHECKING:
-    from ofediq.methods.allowance import Counted
+    from ofediq.methods.budgets.allowance import Counted
     from ofediq.theory import Plan, RateModel
 
 
@@ -166,7 +166,7 @@ def _contract(
     """OFedDuplex for so many bytes per step, or a share of FedOGD's; OFedGrid where only those up count."""
     from ofediq.experiment.pilot import contract
     from ofediq.methods import at_budget
-    from ofediq.methods.allowance import all_of_fedogd
+    from ofediq.methods.budgets.allowance import all_of_fedogd
 
     said = "budget" if allowed is None else "bytes_per_hour"
     if allowed is not None:

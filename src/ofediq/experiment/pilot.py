@@ -10,9 +10,9 @@ from ofediq.errors import InputError
 from ofediq.experiment.config import Config
 from ofediq.experiment.setup import Experiment
 from ofediq.methods import Method, at_budget
-from ofediq.methods.allowance import Counted, all_of_fedogd, expected_bytes
-from ofediq.methods.connection import fedogd_bytes
-from ofediq.methods.metered import Metered
+from ofediq.methods.budgets.allowance import Counted, all_of_fedogd, expected_bytes
+from ofediq.methods.budgets.connection import fedogd_bytes
+from ofediq.methods.budgets.metered import Metered
 from ofediq.simulation import simulate
 
 CANDIDATES = (

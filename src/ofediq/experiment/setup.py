@@ -31,11 +31,11 @@ from ofediq.methods import (
     with_combine,
     with_server,
 )
-from ofediq.methods.connection import fedogd_bytes
+from ofediq.methods.budgets.connection import fedogd_bytes
+from ofediq.methods.budgets.steered import attended
 from ofediq.methods.privacy import promise_of
 from ofediq.methods.registry import entry, parse
 from ofediq.methods.round import formula_bits
-from ofediq.methods.steered_rule import attended
 from ofediq.models import Model, build
 from ofediq.streams import Dataset, Stream, load, load_file, partition, synthetic
 from ofediq.streams.features import Pipeline

@@ -1,17 +1,17 @@
 """Methods as compositions: client rule, participation, compressor, combination, server rule, broadcast.
 
 `methods.round` is what they do, `methods.zoo` has one file per named method, `methods.registry` knows their names.
-`methods.kit` has what authors of pieces need.
+`methods.kit` has what authors of pieces need. `methods.server` has the server rules, `methods.budgets` how bits are
+spent, `methods.robust` whom a server trusts.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ofediq.methods.adaptive_rule import Adaptive, adaptive
-from ofediq.methods.attacks import attack, attacked
-from ofediq.methods.averaged_rule import Averaged, averaged
 from ofediq.methods.broadcast import Broadcast, delta, whole
+from ofediq.methods.budgets.steered import Still, steered
+from ofediq.methods.budgets.steering import Budget, budget
 from ofediq.methods.client import ClientRule, hold, local_ogd
 from ofediq.methods.combine import COMBINES, Combine, add_up, combine_rule
 from ofediq.methods.composition import Method, Topology
@@ -26,7 +26,6 @@ from ofediq.methods.compress import (
     signs,
 )
 from ofediq.methods.mirror import MirrorMap, mirror_map
-from ofediq.methods.parameter_free import Coin, coin
 from ofediq.methods.participation import (
     Participation,
     bernoulli,
@@ -49,9 +48,11 @@ from ofediq.methods.presets import (
     with_server,
 )
 from ofediq.methods.registry import Terms, at_budget, entries, entry, make, named
-from ofediq.methods.server import ServerRule, adam, descend, optimizer
-from ofediq.methods.steered_rule import Still, steered
-from ofediq.methods.steering import Budget, budget
+from ofediq.methods.robust.attacks import attack, attacked
+from ofediq.methods.server.adaptive import Adaptive, adaptive
+from ofediq.methods.server.averaged import Averaged, averaged
+from ofediq.methods.server.coin import Coin, coin
+from ofediq.methods.server.rule import ServerRule, adam, descend, optimizer
 from ofediq.methods.zoo.fedogd import fedogd
 from ofediq.methods.zoo.fedomd import fedomd
 from ofediq.methods.zoo.ofedavg import ofedavg

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ofediq.arrays import Array
-from ofediq.methods.loudness import length
+from ofediq.methods.budgets.loudness import length
 from ofediq.methods.mirror import Euclidean, MirrorMap
 from ofediq.methods.pieces import piece
 from ofediq.randomness import Address

@@ -9,8 +9,8 @@ import numpy as np
 
 from ofediq.arrays import Array, namespace
 from ofediq.errors import require, require_choice
-from ofediq.methods.guard import CLIP
 from ofediq.methods.pieces import describe, piece, restore
+from ofediq.methods.robust.guard import CLIP
 from ofediq.settings import Count, Positive, Ranged
 
 

@@ -13,13 +13,13 @@ from msgspec import Meta
 from ofediq.arrays import Array
 from ofediq.errors import InputError, require
 from ofediq.methods.broadcast import Broadcast, Whole
+from ofediq.methods.budgets.windows import Growing
 from ofediq.methods.client import ClientRule
 from ofediq.methods.combine import Combine, Sum
 from ofediq.methods.compress import Compressor, Identity
 from ofediq.methods.participation import Participation
 from ofediq.methods.pieces import describe
-from ofediq.methods.server import ServerRule
-from ofediq.methods.windows import Growing
+from ofediq.methods.server.rule import ServerRule
 from ofediq.settings import Ranged
 
 _LONGEST = 2**31 - 1  # steps are counted in 32 bits

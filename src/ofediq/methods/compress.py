@@ -21,7 +21,7 @@ from ofediq.arrays import Array
 from ofediq.codec import Encoded
 from ofediq.codec.kit import bits_for, decode_each
 from ofediq.errors import WireError
-from ofediq.methods.loudness import best_spread, length, own_step, unpack
+from ofediq.methods.budgets.loudness import best_spread, length, own_step, unpack
 from ofediq.methods.pieces import piece
 from ofediq.randomness import Address
 from ofediq.settings import Positive, Ranged
@@ -193,7 +193,7 @@ def quantize(
 def grid(spread: float | None = None) -> Grid:
     """Round to the common grid whose step the server broadcasts; `spread` as in `norm_proportional`.
 
-    >>> from ofediq.methods.loudness import pack
+    >>> from ofediq.methods.budgets.loudness import pack
     >>> update, address = np.array([[0.5, -4.0]], np.float32), Address(0, 1, np.array([0]))
     >>> sent, bits = grid().apply(update, address, pack(2.0))
     >>> float(sent[0, 1])

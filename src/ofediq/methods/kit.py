@@ -13,16 +13,16 @@ Halved()
 
 from ofediq.arrays import Array, namespace
 from ofediq.methods.broadcast import Broadcast
+from ofediq.methods.budgets.loudness import length
 from ofediq.methods.client import ClientRule, Down, Outcome, Sample, Window
 from ofediq.methods.combine import Combine
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import Compressor
-from ofediq.methods.loudness import length
 from ofediq.methods.participation import Participation
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
 from ofediq.methods.registry import Terms, named
-from ofediq.methods.server import FromTotals, Keeping, ServerRule, Totals
+from ofediq.methods.server.rule import FromTotals, Keeping, ServerRule, Totals
 from ofediq.randomness import Address, Purpose, uniform
 from ofediq.settings import Count, Fading, Fraction, NonNegative, Positive, Share
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ofediq.arrays import Array, namespace
 from ofediq.errors import InputError, require, require_fraction
-from ofediq.methods.loudness import loudness
+from ofediq.methods.budgets.loudness import loudness
 from ofediq.methods.pieces import piece
 from ofediq.randomness import Address, Purpose, stream_key, uniform, words
 from ofediq.settings import Count, Fraction, Positive, Ranged
@@ -221,7 +221,7 @@ class NormProportional(Participation):
 def norm_proportional(spread: float, floor: float = 2.0**-24) -> NormProportional:
     """Send with probability ||u|| / (`spread` z), between `floor` and 1; z is the server's signal.
 
-    >>> from ofediq.methods.loudness import pack
+    >>> from ofediq.methods.budgets.loudness import pack
     >>> norm_proportional(spread=10.0).probabilities(np.array([0.0, 1.0, 50.0], np.float32), pack(1.0))
     array([0. , 0.1, 1. ], dtype=float32)
     """

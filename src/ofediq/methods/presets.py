@@ -15,8 +15,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ofediq.errors import InputError, require, require_choice
-from ofediq.methods.adaptive_rule import adaptive
-from ofediq.methods.averaged_rule import averaged
 from ofediq.methods.broadcast import Broadcast
 from ofediq.methods.client import ClientRule, Ogd, hold, local_ogd
 from ofediq.methods.combine import Combine, Sum
@@ -24,10 +22,12 @@ from ofediq.methods.composition import Method
 from ofediq.methods.compress import Compressor, identity
 from ofediq.methods.mirror import Euclidean
 from ofediq.methods.mixture import Mixture
-from ofediq.methods.parameter_free import coin
 from ofediq.methods.participation import Participation, bernoulli, everyone, fixed_size
 from ofediq.methods.ridge import DRIFTS
-from ofediq.methods.server import ServerRule, adam, descend
+from ofediq.methods.server.adaptive import adaptive
+from ofediq.methods.server.averaged import averaged
+from ofediq.methods.server.coin import coin
+from ofediq.methods.server.rule import ServerRule, adam, descend
 
 PRESETS = ("paper", "authors")
 SERVERS = ("descend", "adam", "averaged", "coin", "adaptive")

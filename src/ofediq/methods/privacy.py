@@ -8,7 +8,7 @@ from typing import Any
 from ofediq.arrays import Array, namespace
 from ofediq.methods.composition import Method
 from ofediq.methods.pieces import piece
-from ofediq.methods.server import Totals, Wrapping
+from ofediq.methods.server.rule import Totals, Wrapping
 from ofediq.settings import Count
 from ofediq.theory.privacy import Promise
 

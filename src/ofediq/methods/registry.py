@@ -21,9 +21,9 @@ import numpy as np
 
 from ofediq.calls import parse_call
 from ofediq.errors import InputError, OFedIQError, require, require_choice
-from ofediq.methods.allowance import Counted, within
+from ofediq.methods.budgets.allowance import Counted, within
+from ofediq.methods.budgets.connection import Connection, fedogd_bytes
 from ofediq.methods.composition import Method
-from ofediq.methods.connection import Connection, fedogd_bytes
 from ofediq.settings import Count, Fraction, Ranged
 
 GROUP = "ofediq.methods"

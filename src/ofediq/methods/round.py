@@ -18,7 +18,7 @@ import numpy as np
 from ofediq.arrays import Array, column, map_leaves, namespace
 from ofediq.methods.client import Down, Outcome, Sample, Window
 from ofediq.methods.composition import Method
-from ofediq.methods.server import Totals
+from ofediq.methods.server.rule import Totals
 from ofediq.randomness import Address
 
 

@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ofediq.methods.robust.scales import Scales
 from ofediq.methods.round import RoundState, first_memory, first_state, server_round
-from ofediq.methods.scales import Scales
-from ofediq.methods.server import Optimizer, Totals
+from ofediq.methods.server.rule import Optimizer, Totals
 from ofediq.simulation.mesh import over_clients
 from ofediq.simulation.window import Feed, Setting, Slot, Sums, window_sums
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ofediq.errors import InputError
 from ofediq.methods import Method
 from ofediq.methods.client import Down, Outcome, Sample, Window
-from ofediq.methods.server import Totals
+from ofediq.methods.server.rule import Totals
 from ofediq.models import Model
 from ofediq.randomness import Address
 from ofediq.simulation.result import Result

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ofediq.drift import alarms
 from ofediq.errors import InputError, extra
-from ofediq.methods.connection import Connection
+from ofediq.methods.budgets.connection import Connection
 from ofediq.methods.privacy import promise_of
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Result:
     def bytes_total(self) -> Curve:
         """Bytes on all clients' sockets at each step, up and down, frames and acknowledgements included.
 
-        See `methods.connection`: as live over MQTT, where rounds follow a clock, once the clients have joined.
+        As live over MQTT by a clock, once the clients have joined: see `methods.budgets.connection`.
         """
         return Connection().total(
             self.method,

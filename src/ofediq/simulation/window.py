@@ -20,7 +20,7 @@ from jax.sharding import Mesh
 from ofediq.methods import Method
 from ofediq.methods import round as rounds
 from ofediq.methods.client import Down, Outcome, Window
-from ofediq.methods.server import Totals
+from ofediq.methods.server.rule import Totals
 from ofediq.models import Model
 from ofediq.randomness import Address
 

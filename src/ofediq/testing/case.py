@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from ofediq.errors import InputError
 from ofediq.methods import Method
-from ofediq.methods.loudness import pack
-from ofediq.methods.steered_rule import Steered, Still
+from ofediq.methods.budgets.loudness import pack
+from ofediq.methods.budgets.steered import Steered, Still
 from ofediq.models import Model, softmax
 from ofediq.randomness import Address
 from ofediq.simulation import Result, simulate

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from ofediq.methods.loudness import pack
+from ofediq.methods.budgets.loudness import pack
 from ofediq.randomness import Address
 from ofediq.testing.case import SEED, STEP, Case
 from ofediq.testing.compare import compiled, demand, likely

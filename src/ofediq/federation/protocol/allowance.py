@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ofediq.methods.purse import Purse
+from ofediq.methods.budgets.purse import Purse
 
 MESSAGES, PER_SECOND, PER_ROUND = 64.0, 16.0, 8.0
 """Messages that a member may have saved up, and what it gains with time and with rounds."""

@@ -17,7 +17,7 @@ from ofediq.federation.protocol.monitor import Monitor
 from ofediq.federation.protocol.reports import Report
 from ofediq.federation.protocol.tally import Tally
 from ofediq.federation.protocol.updates import OpenRound, Update, read_updates
-from ofediq.methods.purse import Purse
+from ofediq.methods.budgets.purse import Purse
 from ofediq.randomness import Address
 
 ATTEMPTS = 8

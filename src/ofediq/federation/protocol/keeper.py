@@ -22,7 +22,7 @@ from ofediq.federation.protocol.task import ModelSpec, Task, differences
 from ofediq.federation.protocol.updates import OpenRound, add_up, is_finite
 from ofediq.methods import Method
 from ofediq.methods.round import RoundState, first_state, regroup, server_round
-from ofediq.methods.server import Totals
+from ofediq.methods.server.rule import Totals
 from ofediq.models import Model
 from ofediq.storage import leaves
 

@@ -11,7 +11,7 @@ from ofediq.errors import require
 from ofediq.federation.names import Name
 from ofediq.settings import NonNegative, Seconds, Settings, limited, setting
 
-# That of `ofediq.methods.guard`, which a command's help page must not load.
+# That of `ofediq.methods.robust.guard`, which a command's help page must not load.
 _CLIP = 20.0
 
 Pace = Literal["asap", "interval"]

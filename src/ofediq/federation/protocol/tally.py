@@ -15,10 +15,10 @@ from ofediq.federation.protocol.secured import SecureRound
 from ofediq.federation.protocol.state import ServerState
 from ofediq.federation.protocol.updates import OpenRound, Update, add_up
 from ofediq.methods import Method
-from ofediq.methods.ledger import Ledger
 from ofediq.methods.privacy import promise_of
-from ofediq.methods.scales import guard_of, weighed
-from ofediq.methods.server import Totals
+from ofediq.methods.robust.ledger import Ledger
+from ofediq.methods.robust.scales import guard_of, weighed
+from ofediq.methods.server.rule import Totals
 from ofediq.randomness import Address
 
 log = logging.getLogger("ofediq.federation")

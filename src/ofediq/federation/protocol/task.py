@@ -16,8 +16,8 @@ from ofediq.errors import InputError, WireError, require, told
 from ofediq.federation.protocol.limits import Limits
 from ofediq.federation.protocol.messages import ModelMessage, Near, read_json, write_json
 from ofediq.methods import Broadcast, ClientRule, Compressor, Method, Participation, ServerRule, add_up
+from ofediq.methods.budgets.windows import Growing
 from ofediq.methods.pieces import describe, restore
-from ofediq.methods.windows import Growing
 from ofediq.models import Model, build, build_anchored
 from ofediq.storage import differing, short_text
 from ofediq.streams.features import Pipeline

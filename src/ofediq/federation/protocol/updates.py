@@ -20,9 +20,9 @@ from ofediq.federation.protocol.reports import Report
 from ofediq.federation.protocol.secured import SecureRound
 from ofediq.methods import Method
 from ofediq.methods.client import Down
-from ofediq.methods.measures import added
+from ofediq.methods.robust.measures import added
 from ofediq.methods.round import RoundState, formula_bits
-from ofediq.methods.server import Totals
+from ofediq.methods.server.rule import Totals
 from ofediq.randomness import Address
 
 Vectors = dict[str, npt.NDArray[np.float32]]

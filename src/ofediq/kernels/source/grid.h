@@ -1,4 +1,4 @@
-/* Steered sending: norm-proportional participation, and rounding to the server's grid (methods/steering.py). */
+/* Steered sending: norm-proportional participation, and rounding to the server's grid (methods/budgets/steering.py). */
 #ifndef OFEDIQ_GRID_H
 #define OFEDIQ_GRID_H
 
@@ -6,7 +6,7 @@
 
 struct steering {
     int32_t on;                  /* whether it decides who sends; if not, it only says what the grid is */
-    float step, loudest;         /* what the broadcast says, see methods/loudness.py */
+    float step, loudest;         /* what the broadcast says, see methods/budgets/loudness.py */
     float spread, floor;         /* of NormProportional */
     const float *draws;          /* [clients], a client sends if its draw lies below its probability */
     uint8_t *sent;               /* [clients], out: who sent */

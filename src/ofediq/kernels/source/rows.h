@@ -1,5 +1,5 @@
 /* What a server does with many vectors at once: their lengths, sketches of their directions, and their sum, added up in
- * the order that methods/measures.py has, so that all bits are the same.
+ * the order that methods/robust/measures.py has, so that all bits are the same.
  */
 #ifndef OFEDIQ_ROWS_H
 #define OFEDIQ_ROWS_H

@@ -13,7 +13,7 @@ from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method, preset_server
 from ofediq.methods.registry import named
-from ofediq.methods.shifted_rule import shifted
+from ofediq.methods.server.shifted import shifted
 from ofediq.methods.zoo.topk_ef import spend_on_largest
 
 

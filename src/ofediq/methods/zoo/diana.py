@@ -16,7 +16,7 @@ from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method, preset_server
 from ofediq.methods.registry import Terms, named
-from ofediq.methods.shifted_rule import shifted
+from ofediq.methods.server.shifted import shifted
 from ofediq.methods.zoo.qsgd import levels_within
 from ofediq.settings import Fraction
 

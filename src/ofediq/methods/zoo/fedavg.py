@@ -18,7 +18,7 @@ from ofediq.methods.participation import bernoulli, fixed_size
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
 from ofediq.methods.registry import Terms, named
-from ofediq.methods.server import FromTotals, Totals, descend
+from ofediq.methods.server.rule import FromTotals, Totals, descend
 from ofediq.settings import NonNegative, Positive
 
 

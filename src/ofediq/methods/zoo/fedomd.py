@@ -10,7 +10,7 @@ from ofediq.methods.composition import Method
 from ofediq.methods.mirror import mirror_map
 from ofediq.methods.presets import federated, method
 from ofediq.methods.registry import named
-from ofediq.methods.server import descend
+from ofediq.methods.server.rule import descend
 
 
 @named(

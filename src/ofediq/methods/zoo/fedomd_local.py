@@ -15,7 +15,7 @@ from ofediq.methods.mirror import Euclidean, MirrorMap, mirror_map
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
 from ofediq.methods.registry import named
-from ofediq.methods.server import FromTotals, Totals
+from ofediq.methods.server.rule import FromTotals, Totals
 from ofediq.settings import Positive
 
 Average = Literal["primal", "dual"]

@@ -21,7 +21,7 @@ from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
 from ofediq.methods.registry import Terms, named
-from ofediq.methods.server import FromTotals, Totals
+from ofediq.methods.server.rule import FromTotals, Totals
 from ofediq.methods.zoo.topk_ef import ErrorFeedback
 from ofediq.randomness import Address, Purpose, stream_key, uniform
 from ofediq.settings import Count, Positive, Ranged

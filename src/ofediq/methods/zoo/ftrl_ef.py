@@ -10,14 +10,14 @@ import numpy as np
 from ofediq.arrays import Array, namespace
 from ofediq.errors import require_positive
 from ofediq.methods.broadcast import differences
+from ofediq.methods.budgets.loudness import length
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import keep_largest
-from ofediq.methods.loudness import length
 from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
 from ofediq.methods.registry import named
-from ofediq.methods.server import ServerRule
+from ofediq.methods.server.rule import ServerRule
 from ofediq.methods.zoo.topk_ef import ErrorFeedback, spend_on_largest
 from ofediq.settings import Positive
 

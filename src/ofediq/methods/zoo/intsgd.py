@@ -8,15 +8,15 @@ from typing import NamedTuple
 import numpy as np
 
 from ofediq.arrays import Array, float32, namespace
+from ofediq.methods.budgets.loudness import UNKNOWN, length, pack
+from ofediq.methods.budgets.steered import Steering, steered
+from ofediq.methods.budgets.steering import Budget
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import grid
-from ofediq.methods.loudness import UNKNOWN, length, pack
 from ofediq.methods.participation import everyone
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import federated
 from ofediq.methods.registry import named
-from ofediq.methods.steered_rule import Steering, steered
-from ofediq.methods.steering import Budget
 from ofediq.settings import Fading, Ranged
 
 _SPREAD = 1e-3  # grid steps: no update is so short that its client would rather be sampled

@@ -20,7 +20,7 @@ from ofediq.methods.participation import Participation
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
 from ofediq.methods.registry import Terms, named
-from ofediq.methods.server import ServerRule, Totals
+from ofediq.methods.server.rule import ServerRule, Totals
 from ofediq.randomness import Address
 from ofediq.settings import Count, NonNegative, Positive, limited
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from ofediq.errors import require_choice, require_positive
+from ofediq.methods.budgets.steered import steered
+from ofediq.methods.budgets.steering import Budget
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import Compressor, quantize
 from ofediq.methods.participation import norm_proportional
 from ofediq.methods.presets import federated
 from ofediq.methods.registry import Terms, named
-from ofediq.methods.steered_rule import steered
-from ofediq.methods.steering import Budget
 from ofediq.methods.zoo.eden import EdenBits, fitting
 from ofediq.theory import plan
 

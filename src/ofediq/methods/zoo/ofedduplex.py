@@ -8,20 +8,20 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ofediq.errors import require
-from ofediq.methods.averaged_rule import averaged, averages_steps
+from ofediq.methods.budgets.connection import Connection
+from ofediq.methods.budgets.loudness import longest_message
+from ofediq.methods.budgets.metered import metered
+from ofediq.methods.budgets.steered import steered
+from ofediq.methods.budgets.steering import budget as steer_to
+from ofediq.methods.budgets.windows import Growing
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import grid
-from ofediq.methods.connection import Connection
-from ofediq.methods.loudness import longest_message
-from ofediq.methods.metered import metered
 from ofediq.methods.participation import norm_proportional
 from ofediq.methods.presets import federated
 from ofediq.methods.registry import Terms, named
-from ofediq.methods.server import Adam, ServerRule
-from ofediq.methods.steered_rule import steered
-from ofediq.methods.steering import budget as steer_to
-from ofediq.methods.timed_rule import timed
-from ofediq.methods.windows import Growing
+from ofediq.methods.server.averaged import averaged, averages_steps
+from ofediq.methods.server.rule import Adam, ServerRule
+from ofediq.methods.server.timed import timed
 from ofediq.methods.zoo.walking import MeanWalk, walk
 
 _LEAST = 128.0  # bits of a message that says anything

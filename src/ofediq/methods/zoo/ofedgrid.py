@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ofediq.methods.averaged_rule import averaged, averages_steps
+from ofediq.methods.budgets.loudness import best_spread
+from ofediq.methods.budgets.steered import steered
+from ofediq.methods.budgets.steering import Budget
+from ofediq.methods.budgets.steering import budget as steer_to
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import grid, quantize
-from ofediq.methods.loudness import best_spread
 from ofediq.methods.participation import norm_proportional
 from ofediq.methods.presets import federated
 from ofediq.methods.registry import Terms, named
-from ofediq.methods.steered_rule import steered
-from ofediq.methods.steering import Budget
-from ofediq.methods.steering import budget as steer_to
+from ofediq.methods.server.averaged import averaged, averages_steps
 from ofediq.theory import plan
 
 _BESIDE = 64.0  # bits of a message that count at least where steps are averaged: fewer messages, of more coordinates

@@ -16,7 +16,7 @@ from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
 from ofediq.methods.registry import Terms, named
-from ofediq.methods.server import descend
+from ofediq.methods.server.rule import descend
 from ofediq.theory import quantizer_variance
 
 

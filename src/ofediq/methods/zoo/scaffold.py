@@ -14,7 +14,7 @@ from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
 from ofediq.methods.registry import named
-from ofediq.methods.server import FromTotals, Totals
+from ofediq.methods.server.rule import FromTotals, Totals
 from ofediq.methods.zoo.fedavg import spend_on_periods
 from ofediq.settings import Count, Positive
 

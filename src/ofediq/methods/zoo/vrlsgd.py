@@ -14,7 +14,7 @@ from ofediq.methods.composition import Method
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
 from ofediq.methods.registry import named
-from ofediq.methods.server import Descend
+from ofediq.methods.server.rule import Descend
 from ofediq.settings import Count, Positive
 
 

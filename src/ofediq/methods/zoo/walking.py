@@ -11,7 +11,7 @@ from ofediq.arrays import Array, namespace
 from ofediq.methods.client import Down, Sample, Window
 from ofediq.methods.mixture import LARGEST
 from ofediq.methods.pieces import piece
-from ofediq.methods.server import Descend
+from ofediq.methods.server.rule import Descend
 from ofediq.methods.zoo.fedpoe import Mixed
 
 

@@ -16,7 +16,7 @@ from ofediq.codec.tables import book_bits, magnitude_classes, signed_widths
 from ofediq.errors import InputError
 from ofediq.kernels import library
 from ofediq.kernels.structures import structures
-from ofediq.methods.loudness import unpack
+from ofediq.methods.budgets.loudness import unpack
 from ofediq.models import Network
 from ofediq.models.activations import ACTIVATIONS, Leaky
 

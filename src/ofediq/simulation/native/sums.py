@@ -17,7 +17,7 @@ from ofediq.methods.client import Down, Hold, Ogd
 from ofediq.methods.compress import Compressor, Grid, Identity, KeepLargest, Quantize, Rotate
 from ofediq.methods.mirror import Euclidean
 from ofediq.methods.participation import Bernoulli, Participation
-from ofediq.methods.server import Descend
+from ofediq.methods.server.rule import Descend
 from ofediq.methods.zoo.scaffold import Controlled
 from ofediq.methods.zoo.topk_ef import ErrorFeedback
 from ofediq.models import Model

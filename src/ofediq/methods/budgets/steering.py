@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ofediq.arrays import Array, float32, namespace
-from ofediq.methods.compress import Compressor
-from ofediq.methods.loudness import (
+from ofediq.methods.budgets.loudness import (
     OWN_BITS,
     UNKNOWN,
     best_spread,
@@ -25,8 +24,9 @@ from ofediq.methods.loudness import (
     reach_for,
     unpack,
 )
+from ofediq.methods.budgets.windows import Growing
+from ofediq.methods.compress import Compressor
 from ofediq.methods.pieces import piece
-from ofediq.methods.windows import Growing
 from ofediq.settings import Count, Fading, Fraction, NonNegative, Positive, Ranged
 
 _WINDOW = 1000  # steps over which an endless run makes up for what it did not spend

@@ -12,8 +12,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from ofediq.errors import BudgetError, require_choice
+from ofediq.methods.budgets.connection import Connection, fedogd_bytes
 from ofediq.methods.composition import Method
-from ofediq.methods.connection import Connection, fedogd_bytes
 
 Counted = Literal["formula", "uplink", "total"]
 """What a budget is a share of: FedOGD's payload bits, its bytes that go up, all its bytes."""

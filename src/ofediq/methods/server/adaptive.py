@@ -15,7 +15,7 @@ import numpy as np
 
 from ofediq.arrays import Array, namespace
 from ofediq.methods.pieces import piece
-from ofediq.methods.server import ServerRule
+from ofediq.methods.server.rule import ServerRule
 from ofediq.settings import Positive
 
 # Memories of the factor: about 100, 1,000 and 10,000 updates.

@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.arrays import Array
+from ofediq.methods.budgets.loudness import UNKNOWN, length, unpack
+from ofediq.methods.budgets.purse import Purse
 from ofediq.methods.client import Down
 from ofediq.methods.combine import Guarded
 from ofediq.methods.composition import Method
-from ofediq.methods.guard import CLIP, Guard
-from ofediq.methods.ledger import Ledger
-from ofediq.methods.loudness import UNKNOWN, length, unpack
-from ofediq.methods.measures import added
-from ofediq.methods.purse import Purse
-from ofediq.methods.server import Totals
+from ofediq.methods.robust.guard import CLIP, Guard
+from ofediq.methods.robust.ledger import Ledger
+from ofediq.methods.robust.measures import added
+from ofediq.methods.server.rule import Totals
 
 PATIENCE = 4.0
 """Usual times between two updates of a member after which what it said before does not count any more."""

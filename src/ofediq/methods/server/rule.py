@@ -16,9 +16,9 @@ import numpy as np
 
 from ofediq.arrays import Array, float32, map_leaves, namespace
 from ofediq.errors import InputError
-from ofediq.methods.fingerprint import fingerprint
 from ofediq.methods.mirror import Euclidean, MirrorMap
 from ofediq.methods.pieces import piece
+from ofediq.methods.server.fingerprint import fingerprint
 from ofediq.settings import Between, Positive, Ranged
 
 
@@ -278,7 +278,7 @@ class Adam(ServerRule):
 class Optimizer(ServerRule):
     """Any optax transformation, fed with the mean update total / K as if it were a gradient.
 
-    `fingerprint` tells two transformations apart, see `methods.fingerprint`.
+    `fingerprint` tells two transformations apart, see `methods.server.fingerprint`.
     """
 
     label: str

@@ -14,7 +14,7 @@ import numpy as np
 
 from ofediq.arrays import Array, namespace
 from ofediq.methods.pieces import piece
-from ofediq.methods.server import ServerRule
+from ofediq.methods.server.rule import ServerRule
 from ofediq.settings import Positive
 
 

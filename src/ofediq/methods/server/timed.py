@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ofediq.arrays import Array, float32, namespace
-from ofediq.methods.loudness import cosine
+from ofediq.methods.budgets.loudness import cosine
 from ofediq.methods.pieces import piece
-from ofediq.methods.server import Adam, Keeping, ServerRule, Totals
+from ofediq.methods.server.rule import Adam, Keeping, ServerRule, Totals
 from ofediq.settings import Factor, Share
 
 _PACE = 0.5  # how fast the reach follows what gradients say

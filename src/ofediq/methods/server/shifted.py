@@ -9,7 +9,7 @@ import numpy as np
 
 from ofediq.arrays import Array, namespace
 from ofediq.methods.pieces import piece
-from ofediq.methods.server import Keeping, ServerRule, Totals, unless_empty
+from ofediq.methods.server.rule import Keeping, ServerRule, Totals, unless_empty
 from ofediq.settings import Fraction
 
 

@@ -11,9 +11,9 @@ from ofediq.codec import Encoded
 from ofediq.codec import Grid as GridScheme
 from ofediq.errors import WireError
 from ofediq.methods.broadcast import SERVER, Broadcast
+from ofediq.methods.budgets.windows import Growing
 from ofediq.methods.compress import Vector, identity
 from ofediq.methods.pieces import piece
-from ofediq.methods.windows import Growing
 from ofediq.randomness import Address
 from ofediq.settings import Fading, Positive, Share
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from ofediq.arrays import Array, namespace
 from ofediq.errors import require
-from ofediq.methods.loudness import cosine
+from ofediq.methods.budgets.loudness import cosine
 from ofediq.methods.pieces import piece
-from ofediq.methods.server import ServerRule
+from ofediq.methods.server.rule import ServerRule
 from ofediq.settings import Between, Factor, Fading, Positive
 
 _FADE = np.float32(0.1)  # of the last agreement in the mean of them: single ones are mostly noise

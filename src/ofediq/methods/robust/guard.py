@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.errors import require
-from ofediq.methods.balance import balanced
-from ofediq.methods.directions import deviation, dots, lower_median, normed, within
-from ofediq.methods.measures import SKETCH, folded, measured
+from ofediq.methods.robust.balance import balanced
+from ofediq.methods.robust.directions import deviation, dots, lower_median, normed, within
+from ofediq.methods.robust.measures import SKETCH, folded, measured
 
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[Any]

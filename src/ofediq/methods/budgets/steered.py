@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ofediq.arrays import Array
+from ofediq.methods.budgets.loudness import pack
+from ofediq.methods.budgets.steering import Budget
 from ofediq.methods.composition import Method
-from ofediq.methods.loudness import pack
 from ofediq.methods.pieces import piece
-from ofediq.methods.server import Keeping, ServerRule, Totals
-from ofediq.methods.steering import Budget
+from ofediq.methods.server.rule import Keeping, ServerRule, Totals
 
 
 class Steering(Protocol):
