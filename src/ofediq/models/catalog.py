@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 from ofediq.calls import parse_call
-from ofediq.errors import InputError, require
+from ofediq.errors import InputError, require, require_nonnegative
 from ofediq.models.anchor import Anchored, anchored
 from ofediq.models.base import Model, Task
 from ofediq.models.fourier import random_features
@@ -19,6 +18,8 @@ from ofediq.models.stack import Network, network
 
 NAMES = ("auto", "linear", "softmax", "mlp", "cnn", "random_features", "lvq", "per_feature")
 _SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "linear": ("l2",),
+    "softmax": ("l2",),
     "random_features": ("kernels", "pairs", "seed"),
     "lvq": ("each",),
     "per_feature": ("start",),
@@ -72,39 +73,41 @@ def build(
     """
     checked_name(name)
     name, given = parse_call(name, what="model") if "(" in name else (name, {})
-    require(l2 is None or (math.isfinite(l2) and l2 >= 0), "l2", "must be a finite number >= 0", l2)
+    if l2 is not None and name != "lvq":
+        given = {"l2": l2, **given}
+    if "l2" in given:
+        require_nonnegative("l2", given["l2"])
     features = math.prod(shape)
-    penalty: Any = {} if l2 is None else {"l2": l2}
     if is_stack(name):
-        return network(name, shape=shape, task=task, classes=classes, **penalty)
+        return network(name, shape=shape, task=task, classes=classes, **given)
     if name == "auto":
         image = task == "classification" and len(shape) == 2
         name = ("cnn" if min(shape) >= 28 else "softmax") if image else "mlp"
     if name == "random_features":
-        return random_features(features, task=task, classes=classes, **given, **penalty)
+        return random_features(features, task=task, classes=classes, **given)
     if task == "regression":
         if name == "per_feature":
-            return per_feature(features, hidden, **given, **penalty)
+            return per_feature(features, hidden, **given)
         if name == "linear":
-            return linear(features, **penalty)
+            return linear(features, **given)
         if name == "mlp":
-            return mlp_regressor(features, hidden, **penalty)
+            return mlp_regressor(features, hidden, **given)
         raise InputError(
             f"`model` must be linear, mlp, random_features or per_feature for a regression task, got {name!r}"
         )
     require(classes is not None and classes >= 2, "classes", "must be at least 2 for classification", classes)
     assert classes is not None
     if name == "softmax":
-        return softmax(features, classes, **penalty)
+        return softmax(features, classes, **given)
     if name == "mlp":
-        return mlp_classifier(features, classes, hidden, **penalty)
+        return mlp_classifier(features, classes, hidden, **given)
     if name == "lvq":
         return lvq(features, classes, **given)
     if name in ("linear", "per_feature"):
         rule = "must be softmax, mlp, cnn, random_features or lvq for a classification task"
         raise InputError(f"`model` {rule}, got {name!r}")
     require(len(shape) == 2, "model", f"'cnn' needs images (height, width), samples here are {shape}", name)
-    return cnn(shape[0], shape[1], classes, **penalty)
+    return cnn(shape[0], shape[1], classes, **given)
 
 
 def build_anchored(

@@ -3,7 +3,7 @@
 recipes     methods with their parameters, as the paper has them
 panels      the paper's panels as data: parameters, horizons, the authors' values; the experiments behind them
 estimate    how long these will take
-convex      measured regret beside the theorems
+convex      the runs whose regret is held against the theorems
 claims      the paper's claims, each true or false
 table1      Table 1 with numbers
 results     everything in numbers

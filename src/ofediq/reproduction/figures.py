@@ -8,8 +8,8 @@ from pathlib import Path
 from ofediq.report import Comparison
 from ofediq.report.figures.curves import compare
 from ofediq.report.figures.regret import under_bounds
-from ofediq.reproduction.convex import Trial, bounded
 from ofediq.reproduction.panels import PANELS, Panel, Scale, series_name
+from ofediq.simulation import Regret
 
 
 def draw_panels(
@@ -28,13 +28,11 @@ def draw_panels(
     return files
 
 
-def draw_regrets(trials: Sequence[Trial], units: Path, folder: Path) -> dict[str, Path]:
+def draw_regrets(measured: Mapping[str, Sequence[Regret]], clients: int, folder: Path) -> dict[str, Path]:
     """Measured regret beside Theorems 1 and 2; nothing without measurements."""
-    measured = bounded(trials, units)
     if not measured:
         return {}
     path = folder / "regret.png"
-    clients = trials[0].clients
     under_bounds(measured, path, f"Regret under Theorems 1 and 2: softmax on digits, K = {clients}")
     return {"regret": path}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Literal, cast
@@ -275,16 +275,21 @@ def series_name(config: Config) -> str:
     """
     variant = "".join(f".{value}" for value in config.options.values())
     variant += f".{config.model}" * (config.model != "auto")
-    sizes = f"K{config.clients}-T{config.steps}"
+    sizes = f"K{config.clients}-T{config.steps}" + f"-seed{config.seed}" * (config.seed > 0)
     return f"{config.dataset}{variant}-{config.partition}-{sizes}-{config.preset}"
 
 
 def all_series(names: Collection[str], preset: str, seeds: int, scale: Scale) -> dict[str, Series]:
     """Everything behind the named panels, by the name of its folder; the quickest comes first."""
+    panels = (PANELS[name] for name in _ORDER if name in names)
+    return merged((panel.config(preset, seeds, scale), panel.recipes) for panel in panels)
+
+
+def merged(parts: Iterable[tuple[Config, Iterable[Recipe]]]) -> dict[str, Series]:
+    """One series for each configuration, with all its recipes, by the name of its folder."""
     found: dict[str, Series] = {}
-    for panel in (PANELS[name] for name in _ORDER if name in names):
-        config = panel.config(preset, seeds, scale)
+    for config, recipes in parts:
         known = found.get(series_name(config), Series(config, {}))
-        recipes = {recipe.name: recipe for recipe in panel.recipes}
-        found[series_name(config)] = replace(known, recipes={**known.recipes, **recipes})
+        wanted = {recipe.name: recipe for recipe in recipes}
+        found[series_name(config)] = replace(known, recipes={**known.recipes, **wanted})
     return found

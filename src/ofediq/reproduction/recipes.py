@@ -24,6 +24,7 @@ class Recipe(Ranged):
         period: L.
         levels: s; 0 without a quantiser.
         blocks: b; 0 without a quantiser.
+        step_size: eta.
 
     >>> Recipe("OFedIQ", "ofediq", rate=0.0862, levels=3, blocks=777).parameters
     'OFedIQ(1, 0.0862, 3, 777)'
@@ -35,6 +36,7 @@ class Recipe(Ranged):
     period: int = 1
     levels: int = 0
     blocks: int = 0
+    step_size: float = STEP_SIZE
 
     @property
     def parameters(self) -> str:
@@ -54,16 +56,18 @@ class Recipe(Ranged):
         """
         rate = f"-p{self.rate:.6g}" if self.rate != 1 else ""
         period = f"-L{self.period}" if self.period != 1 else ""
-        return self.key + rate + period + (f"-s{self.levels}-b{self.blocks}" if self.levels else "")
+        quantiser = f"-s{self.levels}-b{self.blocks}" if self.levels else ""
+        step_size = f"-eta{self.step_size:.6g}" if self.step_size != STEP_SIZE else ""
+        return self.key + rate + period + quantiser + step_size
 
-    def build(self, preset: str, step_size: float = STEP_SIZE) -> Method:
+    def build(self, preset: str) -> Method:
         """The method itself, as the paper's text has it or as the authors ran it."""
         from ofediq import methods
 
         if self.key == "fedogd":
-            return methods.fedogd(step_size, preset)
+            return methods.fedogd(self.step_size, preset)
         if self.key == "ofedavg":
-            return methods.ofedavg(self.rate, step_size, preset)
+            return methods.ofedavg(self.rate, self.step_size, preset)
         if self.key == "fedomd":
-            return methods.fedomd(self.period, step_size, preset)
-        return methods.ofediq(self.rate, self.levels, self.blocks, self.period, step_size, preset=preset)
+            return methods.fedomd(self.period, self.step_size, preset)
+        return methods.ofediq(self.rate, self.levels, self.blocks, self.period, self.step_size, preset=preset)

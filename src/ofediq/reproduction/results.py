@@ -6,13 +6,11 @@ import datetime
 import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 from ofediq import __version__
 from ofediq.report import Comparison, summarize
 from ofediq.reproduction.claims import check_claims
-from ofediq.reproduction.convex import Trial, summarise
 from ofediq.reproduction.panels import PANELS, Panel, Scale, series_name
 from ofediq.reproduction.recipes import Recipe
 from ofediq.reproduction.table1 import guarantees
@@ -26,8 +24,7 @@ def collect(
     seeds: int,
     scale: Scale,
     done: Mapping[str, Comparison],
-    convex: Sequence[Trial] = (),
-    units: Path = Path(),
+    convex: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Values of the named panels with the authors' beside them, claims and Table 1; JSON-ready.
 
@@ -40,8 +37,7 @@ def collect(
         seeds: how many.
         scale: of the runs.
         done: what is finished of each series, by its name.
-        convex: the trials whose regret is measured.
-        units: where these are.
+        convex: what the trials came to whose regret is measured.
     """
     panels = {name: panel_results(PANELS[name], preset, seeds, scale, done) for name in names}
     results: dict[str, Any] = {
@@ -52,7 +48,7 @@ def collect(
         "paper_scale": scale.full,
         "seeds": seeds,
         "panels": panels,
-        "convex": summarise(convex, units) if convex else None,
+        "convex": convex,
         "table1": guarantees(),
     }
     results["claims"] = [claim.to_dict() for claim in check_claims(results)]

@@ -10,7 +10,7 @@ from ofediq.errors import InputError, require_choice, require_integer
 from ofediq.experiment import Folder, Listener, finished, run
 from ofediq.report import Comparison
 from ofediq.reproduction.claims import AT_99
-from ofediq.reproduction.convex import measure_all, trials
+from ofediq.reproduction.convex import bounded, measure, summarise, trial_series, trials
 from ofediq.reproduction.estimate import estimate_seconds, in_words
 from ofediq.reproduction.figures import draw_panels, draw_regrets
 from ofediq.reproduction.markdown import render_tables
@@ -63,14 +63,17 @@ def reproduce(
             f"QUICK: {scale.clients} clients and at most {scale.steps} steps. This is NOT the paper's scale, and "
             "nothing is compared with the authors' values."
         )
+    series |= trial_series(convex)
     complete = run_missing(series, units, listener, force=force, jobs=jobs)
-    complete = complete and measure_all(convex, units, listener, force=force)
     done = load_all(series, units)
-    results = collect(names, preset, seeds, scale, done, convex, units)
+    regrets = measure(convex, done)
+    results = collect(names, preset, seeds, scale, done, summarise(convex, regrets))
     results |= {"target": target, "interrupted": not complete, "folder": str(folder)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        pictures = draw_panels(names, preset, scale, done, folder) | draw_regrets(convex, units, folder)
+        pictures = draw_panels(names, preset, scale, done, folder)
+        if convex:
+            pictures |= draw_regrets(bounded(regrets), convex[0].clients, folder)
         save_bytes(folder / "report.html", render_page(results, pictures).encode())
         save_bytes(folder / "tables.md", render_tables(results).encode())
         save_json(folder / "results.json", results)
@@ -104,7 +107,7 @@ def run_missing(
         listener.note(f"about {in_words(sum(seconds))} of simulation ahead.")
     elif series:
         listener.note("all runs are finished already; --force runs them again.")
-    for seed in range(max((one.config.seeds for one in series.values()), default=0)):
+    for seed in sorted({seed for one in series.values() for seed in one.config.all_seeds}):
         for name, one in series.items():
             folder = Folder(units / name)
             keys = [key for key, wanted in missing[name] if wanted == seed]
