@@ -1,10 +1,11 @@
-"""Packages whose names are looked up when they are first used, so that reading one of them does not load the rest."""
+"""What a package offers, said once: the names that it imports, at once or when they are first used."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 Attached = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
@@ -42,3 +43,16 @@ def attach(package: str, names: Mapping[str, str], extra_name: str = "sim") -> A
         return module if homes[name] == name else getattr(module, name)
 
     return look_up, lambda: sorted({*vars(sys.modules[package]), *homes}), sorted(homes)
+
+
+def public(names: Mapping[str, Any]) -> list[str]:
+    """`__all__` of a package that offers what it imports and defines; `names` are its `globals()`.
+
+    >>> public({"__doc__": "A package.", "plan": print, "_helper": print, "theory": sys})
+    ['plan']
+    """
+    return sorted(
+        name
+        for name, value in names.items()
+        if not (name.startswith("_") or isinstance(value, ModuleType) or value is public)
+    )

@@ -23,57 +23,34 @@ True
 The parts that authors of schemes build with are in `ofediq.codec.kit`.
 """
 
-from ofediq.codec.frame import FRAME_BYTES, open_frame, pack_frame
-from ofediq.codec.message import Message
-from ofediq.codec.quantizer import quantize, quantize_rotated
-from ofediq.codec.rotated import Rotation
-from ofediq.codec.schemes import (
-    Additive,
-    Bucketed,
-    Codebook,
-    Eden,
-    Encoded,
-    Grid,
-    Lattice,
-    Quantized,
-    Raw,
-    Rotated,
-    Rounded,
-    Scheme,
-    Signs,
-    Sparse,
-    SymbolCoding,
-)
-from ofediq.codec.wire import DEFAULT_MAX_DIM, HEADER_BYTES, Coding, decode, encode
-from ofediq.errors import WireError
+from ofediq.codec.frame import FRAME_BYTES as FRAME_BYTES
+from ofediq.codec.frame import open_frame as open_frame
+from ofediq.codec.frame import pack_frame as pack_frame
+from ofediq.codec.message import Message as Message
+from ofediq.codec.quantizer import quantize as quantize
+from ofediq.codec.quantizer import quantize_rotated as quantize_rotated
+from ofediq.codec.rotated import Rotation as Rotation
+from ofediq.codec.schemes import Additive as Additive
+from ofediq.codec.schemes import Bucketed as Bucketed
+from ofediq.codec.schemes import Codebook as Codebook
+from ofediq.codec.schemes import Eden as Eden
+from ofediq.codec.schemes import Encoded as Encoded
+from ofediq.codec.schemes import Grid as Grid
+from ofediq.codec.schemes import Lattice as Lattice
+from ofediq.codec.schemes import Quantized as Quantized
+from ofediq.codec.schemes import Raw as Raw
+from ofediq.codec.schemes import Rotated as Rotated
+from ofediq.codec.schemes import Rounded as Rounded
+from ofediq.codec.schemes import Scheme as Scheme
+from ofediq.codec.schemes import Signs as Signs
+from ofediq.codec.schemes import Sparse as Sparse
+from ofediq.codec.schemes import SymbolCoding as SymbolCoding
+from ofediq.codec.wire import DEFAULT_MAX_DIM as DEFAULT_MAX_DIM
+from ofediq.codec.wire import HEADER_BYTES as HEADER_BYTES
+from ofediq.codec.wire import Coding as Coding
+from ofediq.codec.wire import decode as decode
+from ofediq.codec.wire import encode as encode
+from ofediq.errors import WireError as WireError
+from ofediq.lazy import public
 
-__all__ = [
-    "DEFAULT_MAX_DIM",
-    "FRAME_BYTES",
-    "HEADER_BYTES",
-    "Additive",
-    "Bucketed",
-    "Codebook",
-    "Coding",
-    "Eden",
-    "Encoded",
-    "Grid",
-    "Lattice",
-    "Message",
-    "Quantized",
-    "Raw",
-    "Rotated",
-    "Rotation",
-    "Rounded",
-    "Scheme",
-    "Signs",
-    "Sparse",
-    "SymbolCoding",
-    "WireError",
-    "decode",
-    "encode",
-    "open_frame",
-    "pack_frame",
-    "quantize",
-    "quantize_rotated",
-]
+__all__ = public(globals())

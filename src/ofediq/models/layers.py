@@ -8,45 +8,19 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias, get_args
 
 from ofediq.errors import InputError, require, require_integer
-from ofediq.models.activations import (
-    ACTIVATIONS,
-    Activation,
-    Elu,
-    Gelu,
-    GeluTanh,
-    Identity,
-    Leaky,
-    Relu,
-    Sigmoid,
-    Silu,
-    Softplus,
-    Tanh,
-)
+from ofediq.models.activations import ACTIVATIONS
+from ofediq.models.activations import Activation as Activation
+from ofediq.models.activations import Elu as Elu
+from ofediq.models.activations import Gelu as Gelu
+from ofediq.models.activations import GeluTanh as GeluTanh
+from ofediq.models.activations import Identity as Identity
+from ofediq.models.activations import Leaky as Leaky
+from ofediq.models.activations import Relu as Relu
+from ofediq.models.activations import Sigmoid as Sigmoid
+from ofediq.models.activations import Silu as Silu
+from ofediq.models.activations import Softplus as Softplus
+from ofediq.models.activations import Tanh as Tanh
 from ofediq.settings import Count, Ranged, limited
-
-__all__ = [
-    "Activation",
-    "Conv",
-    "Dense",
-    "Elu",
-    "Gelu",
-    "GeluTanh",
-    "Identity",
-    "Layer",
-    "Leaky",
-    "Mean",
-    "Norm",
-    "Pool",
-    "Relu",
-    "Sigmoid",
-    "Silu",
-    "Softplus",
-    "Tanh",
-    "arranged",
-    "is_stack",
-    "parse",
-    "spelled",
-]
 
 _LARGEST = 1024  # side of a filter or a window
 

@@ -12,23 +12,18 @@ page        the HTML report
 session     all of it, run by `ofediq.experiment`
 """
 
-from ofediq.reproduction.claims import Claim, check_claims
-from ofediq.reproduction.panels import PANELS, PRESETS, Panel, Problem, Scale, Series
-from ofediq.reproduction.recipes import Recipe
-from ofediq.reproduction.session import TARGETS, reproduce
-from ofediq.reproduction.table1 import guarantees
+from ofediq.lazy import public
+from ofediq.reproduction.claims import Claim as Claim
+from ofediq.reproduction.claims import check_claims as check_claims
+from ofediq.reproduction.panels import PANELS as PANELS
+from ofediq.reproduction.panels import PRESETS as PRESETS
+from ofediq.reproduction.panels import Panel as Panel
+from ofediq.reproduction.panels import Problem as Problem
+from ofediq.reproduction.panels import Scale as Scale
+from ofediq.reproduction.panels import Series as Series
+from ofediq.reproduction.recipes import Recipe as Recipe
+from ofediq.reproduction.session import TARGETS as TARGETS
+from ofediq.reproduction.session import reproduce as reproduce
+from ofediq.reproduction.table1 import guarantees as guarantees
 
-__all__ = [
-    "PANELS",
-    "PRESETS",
-    "TARGETS",
-    "Claim",
-    "Panel",
-    "Problem",
-    "Recipe",
-    "Scale",
-    "Series",
-    "check_claims",
-    "guarantees",
-    "reproduce",
-]
+__all__ = public(globals())

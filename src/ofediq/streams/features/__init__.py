@@ -5,23 +5,18 @@ readings      known (what is too large stands for none)
 a simulation  featurize (a stream), begun (without first guesses)
 """
 
-from ofediq.streams.features.apply import begun, featurize, pipeline_for, suggest
-from ofediq.streams.features.labels import LabelTarget
-from ofediq.streams.features.numbers import NumberTarget
-from ofediq.streams.features.pipeline import BASELINES, Pipeline, PipelineMemory, checked_baseline
-from ofediq.streams.features.readings import Readings, known
+from ofediq.lazy import public
+from ofediq.streams.features.apply import begun as begun
+from ofediq.streams.features.apply import featurize as featurize
+from ofediq.streams.features.apply import pipeline_for as pipeline_for
+from ofediq.streams.features.apply import suggest as suggest
+from ofediq.streams.features.labels import LabelTarget as LabelTarget
+from ofediq.streams.features.numbers import NumberTarget as NumberTarget
+from ofediq.streams.features.pipeline import BASELINES as BASELINES
+from ofediq.streams.features.pipeline import Pipeline as Pipeline
+from ofediq.streams.features.pipeline import PipelineMemory as PipelineMemory
+from ofediq.streams.features.pipeline import checked_baseline as checked_baseline
+from ofediq.streams.features.readings import Readings as Readings
+from ofediq.streams.features.readings import known as known
 
-__all__ = [
-    "BASELINES",
-    "LabelTarget",
-    "NumberTarget",
-    "Pipeline",
-    "PipelineMemory",
-    "Readings",
-    "begun",
-    "checked_baseline",
-    "featurize",
-    "known",
-    "pipeline_for",
-    "suggest",
-]
+__all__ = public(globals())
