@@ -207,12 +207,6 @@ def unpack_rows(
 ) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
     """`unpack_digits` for many messages at once: digits [n, count], and which rows are the code of a message.
 
-    Args:
-        data: [n, `digit_bytes(count, base)`].
-        tails: of the messages.
-        count: digits in each.
-        base: of the digits.
-
     >>> rows = np.array([[37], [37]], np.uint8)
     >>> unpack_rows(rows, [3, 4], count=5, base=4)
     (array([[3, 0, 2, 1, 1], [0, 0, 2, 1, 1]], dtype=uint32), array([ True, False]))

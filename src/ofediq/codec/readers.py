@@ -27,13 +27,7 @@ class Gathering(Protocol):
 
 
 class DigitLayout(NamedTuple):
-    """Where the digits of a message are.
-
-    Attributes:
-        rounds: of gathering.
-        digits: of a message, how many.
-        last_bytes: whole bytes of the last integer.
-    """
+    """Where the digits of a message are."""
 
     rounds: tuple[Any, ...]  # of `Gathering`; a tuple, so that it is looked up quickly
     digits: int
@@ -60,12 +54,6 @@ def read_rows(
     """Digits [n, count] of packed messages, uint32, or their numbers, float32; and which rows are in order.
 
     None where there is no compiled code, or none for this shape. Rows that are not in order hold anything.
-
-    Args:
-        data: [n, bytes], rows of a larger array perhaps.
-        tails: of the messages.
-        layout: of the digits.
-        scale: for numbers; None for digits.
     """
     code = library.find()
     if code is None or data.strides[1] != 1 or max(tails, default=0) > 255:

@@ -83,10 +83,6 @@ def columns(points: Sequence[dict[str, float]]) -> dict[str, list[float]]:
 class Press:
     """What all readers of a page are told, written out once for all of them.
 
-    Args:
-        monitor: what is told.
-        interval: seconds between two updates, at least.
-
     >>> press = Press(Monitor("greenhouse", "classification", {}), interval=0.0)
     >>> edition = press.edition
     >>> press.since(edition), len(press.everything()) > 100

@@ -35,12 +35,7 @@ class Prepared(NamedTuple):
 
 
 def prepare(config: Config, options: dict[str, Any]) -> Prepared:
-    """Load, deal and featurize the data of a configuration with preset `auto`; the same for every seed.
-
-    Arguments:
-        config: the choices.
-        options: more arguments for `load` or `load_own`.
-    """
+    """Load, deal and featurize the data of a configuration with preset `auto`; the same for every seed."""
     dataset, assumed = _load(config, options)
     owned = dataset.client_ids is not None
     ordered = config.data is not None or dataset.previous is not None or owned

@@ -36,13 +36,7 @@ _MOST_POINTS = 10_000
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """One combination.
-
-    Attributes:
-        choices: what it fixes, by the name of the choice.
-        config: the whole of it.
-        folder: where its run is.
-    """
+    """One combination."""
 
     choices: Mapping[str, Any]
     config: Config

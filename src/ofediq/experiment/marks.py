@@ -22,13 +22,7 @@ def keep_marks(path: Path, stream: Stream) -> None:
 
 
 def require_same(path: Path, stream: Stream, source: str) -> None:
-    """Nothing if `stream` is what `path` knows, or there is no such file; else the sentence that names the columns.
-
-    Arguments:
-        path: of `keep_marks`.
-        stream: readings as they come from the file.
-        source: what to call the file.
-    """
+    """Nothing if `stream` is what `path` knows, or there is no such file; else a sentence that names the columns."""
     try:
         before = json.loads(path.read_text(encoding="utf-8"))
         known, number = dict(before["columns"]), int(before["samples"])

@@ -30,13 +30,7 @@ _PATIENCE = 30  # seconds that helpers have to end by themselves
 
 @dataclass(frozen=True)
 class Seat:
-    """Which of several processes this one is.
-
-    Attributes:
-        coordinator: host:port of the first one.
-        process: its number, from 0.
-        of: how many there are.
-    """
+    """Which of several processes this one is."""
 
     coordinator: str
     process: int

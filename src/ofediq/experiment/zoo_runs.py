@@ -118,14 +118,7 @@ def _check(asked: Path, question: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class RowErrand:
-    """One method on one partition, for whatever process.
-
-    Attributes:
-        config: the choices, with that partition.
-        effort: how the method is tuned.
-        archive: the folder of the partition's units, where all that is found stays.
-        text: the method.
-    """
+    """One method on one partition, for whatever process."""
 
     config: Config
     effort: Effort

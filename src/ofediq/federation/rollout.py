@@ -42,11 +42,7 @@ Change = tuple[Coordinator, list[Action]]
 
 
 class Versions:
-    """The running version, and those before it, in the folder of a server.
-
-    Args:
-        folder: the state's.
-    """
+    """The running version, and those before it, in the folder of a server."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -120,12 +116,7 @@ class Versions:
 
 
 class Rollout:
-    """Watches federation.toml and carries out what it and the operator ask for.
-
-    Args:
-        path: the file.
-        config: what it says now.
-    """
+    """Watches federation.toml and carries out what it and the operator ask for."""
 
     def __init__(self, path: Path, config: FederationConfig) -> None:
         self.path, self.config = path, config

@@ -89,11 +89,7 @@ class Whole(Broadcast):
 @piece
 @dataclass(frozen=True)
 class Differences(Broadcast):
-    """v <- v + C(w - v) with any compressor: what it leaves out is part of the next difference.
-
-    Attributes:
-        compress: C.
-    """
+    """v <- v + C(w - v) with any compressor: what it leaves out is part of the next difference."""
 
     compress: Compressor
 

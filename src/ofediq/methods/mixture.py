@@ -28,9 +28,6 @@ class Beside(ClientRule):
     """The base of rules that put something beside an `inner` rule: what is sent, and where it is learnt, is inner's.
 
     What moves inside a window is in the notes under the names of `kept`, and is remembered from window to window.
-
-    Attributes:
-        inner: what is sent and how the common model is learnt.
     """
 
     inner: ClientRule

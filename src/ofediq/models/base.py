@@ -116,11 +116,7 @@ class Model(abc.ABC):
 
 
 class Around(Model):
-    """A model around another one: what is said of it here is the inner one's.
-
-    Attributes:
-        inner: that one.
-    """
+    """A model around another one: what is said of it here is the inner one's."""
 
     inner: Any
 

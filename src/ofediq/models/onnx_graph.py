@@ -22,11 +22,6 @@ def to_onnx(model: Model, params: npt.NDArray[np.float32], about: dict[str, str]
 
     Input `x` [n, ...samples]; output `scores` [n, classes] and `label` [n], or `value` [n]. An anchored model reads
     the rows that `ofediq.streams.features.Pipeline` writes.
-
-    Arguments:
-        model: a built-in model.
-        params: D numbers.
-        about: metadata of the file.
     """
     onnx = extra("onnx", "onnx")
     inner = model.inner if isinstance(model, Anchored) else model

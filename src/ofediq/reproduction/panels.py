@@ -234,12 +234,7 @@ _ORDER = (
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Runs that share their streams: all methods of the panels with one configuration, each once.
-
-    Attributes:
-        config: data, model and seeds.
-        recipes: the methods by their names for files.
-    """
+    """Runs that share their streams: all methods of the panels with one configuration, each once."""
 
     config: Config
     recipes: Mapping[str, Recipe]

@@ -30,14 +30,6 @@ def collect(
 
     What is not finished is missing, and a panel says so. Off the paper's scale nothing is compared with the
     authors' values.
-
-    Args:
-        names: of the panels.
-        preset: of the runs.
-        seeds: how many.
-        scale: of the runs.
-        done: what is finished of each series, by its name.
-        convex: what the trials came to whose regret is measured.
     """
     panels = {name: panel_results(PANELS[name], preset, seeds, scale, done) for name in names}
     results: dict[str, Any] = {

@@ -39,14 +39,7 @@ class SamplePool(NamedTuple):
 
 @dataclass(frozen=True)
 class Setting:
-    """What stays the same for a whole run; compiled code is made for one setting.
-
-    Attributes:
-        method: what is run.
-        model: what is learnt.
-        clients: K, without those that pad the mesh.
-        mesh: the devices, or None.
-    """
+    """What stays the same for a whole run; compiled code is made for one setting."""
 
     method: Method
     model: Model

@@ -32,10 +32,6 @@ _HEAD = 1 << 16  # bytes of a file that are looked at
 def encoding_of(name: str, head: bytes) -> str:
     """How the text of a file is written: UTF-8, or UTF-16 where it begins with its mark.
 
-    Arguments:
-        name: of the file, for a complaint.
-        head: its first bytes.
-
     >>> encoding_of("plant.csv", b"heat,load"), encoding_of("plant.csv", "heat,load".encode("utf-16"))
     ('utf-8-sig', 'utf-16')
     """

@@ -21,10 +21,6 @@ def steps_of(clients: NDArray[Any], time: NDArray[Any] | None = None) -> NDArray
     - Without, and with each client's rows in one piece, the file says nothing about the order between clients: each
       one starts at step 0.
 
-    Arguments:
-        clients: the client of each row, 0..K-1.
-        time: the moment of each row; rows of equal moments keep the order of the file.
-
     >>> steps_of(np.array([0, 1, 0, 0, 1])).tolist()
     [0, 0, 1, 2, 2]
     >>> steps_of(np.array([0, 0, 1, 0]), time=np.array([1.0, 2.0, 3.0, 3.0])).tolist()

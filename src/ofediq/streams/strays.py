@@ -25,12 +25,7 @@ Numbers = NDArray[np.float64]
 
 
 class Stray(NamedTuple):
-    """Numbers of a column that stand for none.
-
-    Attributes:
-        cells: how many.
-        example: one of them.
-    """
+    """Numbers of a column that stand for none."""
 
     cells: int
     example: float
@@ -121,9 +116,6 @@ class Lookout:
       from then on. Columns of few different numbers, such as -1, 0 and 1, have no such marks;
     - 100,000 times as far as the range of more than twenty different numbers is wide, unless the one before was as
       far, and another: the sun has risen.
-
-    Arguments:
-        columns: how many numbers are read at a time.
 
     >>> lookout = Lookout(1)
     >>> for heat in range(30):

@@ -23,12 +23,7 @@ _NUMBERS = ("decimal", "integer", "floating", "mixed-integer-float")
 
 
 class Unread(NamedTuple):
-    """Cells of a column of numbers that are none, and so count as missing.
-
-    Attributes:
-        cells: how many.
-        example: one of them.
-    """
+    """Cells of a column of numbers that are none, and so count as missing."""
 
     cells: int
     example: str

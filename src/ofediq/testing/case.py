@@ -27,14 +27,7 @@ LONGEST = 25  # a window of a run that is checked; nothing new happens in longer
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A method and what it is checked on.
-
-    Attributes:
-        method: as given.
-        stream: who sees what when.
-        model: what is learnt.
-        seed: of all draws.
-    """
+    """A method and what it is checked on."""
 
     method: Method
     stream: Stream

@@ -21,16 +21,7 @@ from ofediq.theory.quantizer import MAX_LEVELS
 
 
 class Candidate(NamedTuple):
-    """A choice; compares by what is minimised, then by bits.
-
-    Attributes:
-        objective: (1 + sigma^2) / p.
-        bits: of a message.
-        levels: s.
-        blocks: b.
-        rate: p.
-        variance: sigma^2.
-    """
+    """A choice; compares by what is minimised, then by bits."""
 
     objective: float
     bits: float
@@ -42,11 +33,6 @@ class Candidate(NamedTuple):
 
 def best_measured(model: RateModel, dim: int, allowance: float) -> Candidate:
     """The best choice on the grid.
-
-    Args:
-        model: bits and variance of a message.
-        dim: D.
-        allowance: bits that a client may send per step on average.
 
     >>> from ofediq.theory.coding import gaussian_rates
     >>> best = best_measured(gaussian_rates(), 34826, 0.01 * 32 * 34826)

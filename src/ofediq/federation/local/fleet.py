@@ -56,12 +56,7 @@ def record(stream: Stream, folder: Path, federation: str, broker: Broker) -> lis
 
 
 class Fleet:
-    """Client processes. Leaving the context ends them, first politely, then not.
-
-    Args:
-        configs: a client.toml each.
-        folder: for their logs.
-    """
+    """Client processes. Leaving the context ends them, first politely, then not."""
 
     def __init__(self, configs: list[Path], folder: Path) -> None:
         self.configs, self.folder = configs, folder

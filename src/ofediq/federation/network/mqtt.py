@@ -46,11 +46,7 @@ class MqttError(Exception):
 
 
 class MqttRefusedError(MqttError):
-    """The broker does not want us.
-
-    Attributes:
-        code: its number in `REASONS`.
-    """
+    """The broker does not want us."""
 
     def __init__(self, code: int) -> None:
         super().__init__(REASONS.get(code, f"refused with code {code}"))

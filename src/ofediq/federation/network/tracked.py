@@ -11,10 +11,6 @@ from ofediq.tracking import Tracker
 class RoundTracker:
     """Tells a tracker about every round.
 
-    Args:
-        monitor: of the federation.
-        tracker: who is told.
-
     >>> from ofediq.tracking import tracker
     >>> follower = RoundTracker(Monitor("greenhouse", "regression", {"rate": 0.1}), tracker("none"))
     >>> follower.end()

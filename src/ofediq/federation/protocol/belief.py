@@ -34,9 +34,6 @@ Floats = npt.NDArray[np.float64]
 class Belief:
     """Cuts the reports of a round to what is usual.
 
-    Args:
-        window: samples that a round asks for.
-
     >>> belief, honest, lie = Belief(), Report(samples=8, error=1.0, naive=2.0), Report(65_535, 1e18, 0.0)
     >>> for _ in range(20):
     ...     found = belief.fit([(number, lie if number == 3 else honest) for number in range(10)])

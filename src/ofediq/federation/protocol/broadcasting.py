@@ -19,10 +19,6 @@ from ofediq.methods.round import RoundState
 class Broadcasting:
     """The server's broadcasts of one method.
 
-    Args:
-        method: what runs.
-        seed: of all draws.
-
     Attributes:
         retained: t of the whole model that the broker keeps; None before the first.
     """

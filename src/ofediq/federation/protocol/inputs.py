@@ -41,10 +41,6 @@ class Past(NamedTuple):
 class Inputs:
     """Reads samples and labels.
 
-    Args:
-        spec: the task's model; None for one that every client is given in Python.
-        labelled: whether labels are classes.
-
     >>> spec = ModelSpec("softmax", (2,), "classification", features=("heat", "light"), labels=("hot", "ok"))
     >>> inputs = Inputs(spec, labelled=True)
     >>> inputs.readings({"light": 0.0, "heat": 30.0}).tolist(), inputs.label("ok").tolist()

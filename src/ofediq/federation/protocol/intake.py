@@ -27,12 +27,6 @@ ATTEMPTS = 8
 class Intake:
     """Hears members, and knows whom the open round still waits for.
 
-    Args:
-        keeper: what runs.
-        members: who takes part.
-        tally: whose updates are read.
-        monitor: where the record goes.
-
     Attributes:
         round: the open one; None between rounds.
         allowance: what one member may cost the others.

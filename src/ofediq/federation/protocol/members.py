@@ -18,9 +18,6 @@ DOUBT = 2.0
 class Members:
     """The clients of a federation.
 
-    Args:
-        names: the roster, numbered in its order; numbers never change.
-
     Attributes:
         numbers: by name.
         present: names of those that are connected.

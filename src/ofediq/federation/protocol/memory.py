@@ -150,11 +150,6 @@ class MemoryFile:
 class Recall:
     """What a client remembers, from round to round and from process to process.
 
-    Args:
-        federation: its name.
-        name: the client's.
-        file: where its memory outlives the process; None to keep it here alone.
-
     Attributes:
         memory: None before the first model.
     """
@@ -164,14 +159,7 @@ class Recall:
         self._federation, self._name, self._file = federation, name, file
 
     def opened(self, task: Task, number: int, opened: ModelMessage, past: Any) -> Memory:
-        """The memory with which a round opens: its receipt tells whether the last update counted.
-
-        Arguments:
-            task: what all agreed on.
-            number: the client's.
-            opened: the message that opened the round.
-            past: of its samples, if nothing is remembered.
-        """
+        """The memory with which a round opens: its receipt tells whether the last update counted."""
         first = Memory.first(first_memory(task.method, opened.down.model, 1), past)
         memory = self.memory
         if memory is None:

@@ -12,10 +12,6 @@ from ofediq.methods import Method
 class Schedule:
     """Times of rounds.
 
-    Args:
-        rules: how rounds run.
-        method: what runs; where its windows grow, rounds have as much more time.
-
     Attributes:
         last_opened: when the last round opened.
         patience: until when the first round waits for `start_clients`.

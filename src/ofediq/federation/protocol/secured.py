@@ -141,13 +141,7 @@ class SecureRound:
         self.aggregator.take_masked(number, self._piece.read(payload))
 
     def advance(self, names: Mapping[int, str], awaited: Callable[[int], bool], now: float) -> list[Publish]:
-        """Go on to the next phase once everyone who is awaited was heard, or in time.
-
-        Args:
-            names: of the members, by number.
-            awaited: whether a member is still waited for.
-            now: the time.
-        """
+        """Go on to the next phase once everyone who is awaited was heard, or in time."""
         made: list[Publish] = []
         sum_ = self.aggregator
         while self.phase < 4:

@@ -30,13 +30,6 @@ SILENT = 3
 class Tally:
     """Adds up rounds.
 
-    Args:
-        method: what runs.
-        dim: D.
-        clip: of the guard; None for none.
-        members: who they are.
-        monitor: where the record goes.
-
     Attributes:
         guard: what is known of the senders.
         ledger: what they have said in all, where the server goes on adding it.

@@ -184,12 +184,7 @@ _HEADER = "# Written by `ofediq certs broker-config`; changes made here are lost
 
 
 def write_settings(folder: str | Path, settings: BrokerSettings) -> tuple[Path, Path]:
-    """Write mosquitto.conf and access.acl beside the broker's certificate; returns their paths.
-
-    Args:
-        folder: of the broker's certificate, as `issue` made it.
-        settings: what to write.
-    """
+    """Write mosquitto.conf and access.acl beside the broker's certificate; returns their paths."""
     home = Path(folder)
     if not (home / CERTIFICATE_FILE).is_file():
         raise InputError(

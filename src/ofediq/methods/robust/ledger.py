@@ -33,10 +33,6 @@ MOST_SAVED = 2**25
 class Ledger:
     """Of one server.
 
-    Args:
-        rule: the clients' rule, which keeps something.
-        dim: D.
-
     >>> from ofediq.methods import make
     >>> ledger, down = Ledger(make("laq").client, 1), Down(np.zeros(1), {}, {})
     >>> for factor in (1.0, 0.0, 1.0):

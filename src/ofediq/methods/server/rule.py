@@ -96,11 +96,7 @@ class ServerRule(Ranged, abc.ABC):
 
 @dataclass(frozen=True)
 class Wrapping(ServerRule):
-    """The base of rules around another one: all is as the inner rule has it, unless a subclass says otherwise.
-
-    Attributes:
-        inner: the rule that moves the model.
-    """
+    """The base of rules around another one: all is as the inner rule has it, unless a subclass says otherwise."""
 
     inner: ServerRule
 

@@ -19,11 +19,7 @@ Lowering = Callable[[Shape], Network | str]
 
 
 class LoweredModel(Model):
-    """A model that looks for its stack of layers once for each shape of samples.
-
-    Attributes:
-        lowered: how, or why not at all.
-    """
+    """A model that looks for its stack of layers once for each shape of samples."""
 
     lowered: Lowering | str
 

@@ -36,12 +36,6 @@ def draw_dots(
 ) -> Figure:
     """Draw the methods of each part from the best at the top to the worst; saved if `path` is given.
 
-    Args:
-        parts: by title: the methods' dots, the best first, and naive answers for thin lines.
-        metric: accuracy or mse.
-        path: a .png, .pdf or .svg file.
-        title: above all of it.
-
     >>> rows = {"FedOGD": (0.9, 0.01, "all bits"), "OFedIQ": (0.85, 0.01, "common")}
     >>> len(draw_dots({"random": (rows, {"last": 0.1})}, "accuracy").axes)
     1

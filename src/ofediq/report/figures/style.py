@@ -21,14 +21,7 @@ TITLE_SIZE, LABEL_SIZE, TICK_SIZE, NOTE_SIZE = 13.0, 12.0, 11.0, 10.0
 
 @dataclass(frozen=True)
 class Look:
-    """How one method is drawn.
-
-    Attributes:
-        colour: as #rrggbb.
-        dashes: line style.
-        marker: matplotlib's letter for it.
-        width: of the line, in points.
-    """
+    """How one method is drawn."""
 
     colour: str
     dashes: Dashes = "-"
