@@ -12,9 +12,19 @@ from types import ModuleType
 from typing import Any, TypeAlias, cast
 
 import numpy as np
+import numpy.typing as npt
 
 Array: TypeAlias = Any
 """A NumPy or a JAX array: code that takes one returns the same kind."""
+
+Vector: TypeAlias = npt.NDArray[np.float32]
+"""Models, updates and samples, and rows of them."""
+Floats: TypeAlias = npt.NDArray[np.float64]
+"""Curves, sums and whatever else is worked out in double precision."""
+Flags: TypeAlias = npt.NDArray[np.bool_]
+"""Who is there, which counts."""
+Numbers: TypeAlias = npt.NDArray[Any]
+"""NumPy arrays of any kind of number."""
 
 FASTER: dict[str, Callable[..., Any]] = {}
 """Compiled code, by name, for what JAX does slowly on a CPU; where it cannot serve it returns None."""

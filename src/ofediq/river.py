@@ -14,9 +14,9 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from river import base
 
+from ofediq.arrays import Floats
 from ofediq.errors import InputError, require_fraction, require_integer, shown
 from ofediq.swarm import ScaledSwarm
 
@@ -88,7 +88,7 @@ class _Federated(base.Estimator):
                 found.append((str(name), math.inf, False))
         return found
 
-    def _row(self, x: dict[Any, Any]) -> npt.NDArray[np.float64]:
+    def _row(self, x: dict[Any, Any]) -> Floats:
         row = np.full(self.features, np.nan)
         row[self._texts] = 0.0
         for name, value, _ in self._numbers(x):

@@ -13,15 +13,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ofediq.arrays import Floats, Numbers
 from ofediq.errors import require_fraction, require_integer
 from ofediq.swarm import ScaledSwarm
-
-Floats = npt.NDArray[np.float64]
 
 
 class _Federated(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -128,7 +126,7 @@ class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]  #
         known = chances[:, : len(self.classes_)]
         return np.asarray(known / known.sum(1, keepdims=True))
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
+    def predict(self, X: Any) -> Numbers:
         """The likeliest class."""
         places = self.predict_proba(X).argmax(1)
         return np.asarray(self.classes_[places])

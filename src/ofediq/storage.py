@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
+from ofediq.arrays import Numbers
 from ofediq.errors import CheckpointError, extra
 from ofediq.locks import lock
 
-Arrays = dict[str, npt.NDArray[Any]]
+Arrays = dict[str, Numbers]
 CACHE_VARIABLE = "OFEDIQ_CACHE"
 """Set this to keep downloads and compiled code elsewhere."""
 _META = "meta.json"
@@ -205,7 +205,7 @@ class Stored:
             difference = f"its {path} is {short_text(found)}, not {short_text(wanted)}"
             raise CheckpointError(f"{self.source} belongs to another run: {difference}")
 
-    def array(self, name: str) -> npt.NDArray[Any]:
+    def array(self, name: str) -> Numbers:
         """The array `name`, or `CheckpointError`."""
         if name not in self.arrays:
             raise CheckpointError(f"{self.source} does not hold {name}")
@@ -319,9 +319,9 @@ def _pack(file: BinaryIO, text: str, arrays: Arrays, compression: int) -> None:
                 np.lib.format.write_array(entry, array, allow_pickle=False)
 
 
-def _unpack(archive: zipfile.ZipFile, name: str) -> npt.NDArray[Any]:
+def _unpack(archive: zipfile.ZipFile, name: str) -> Numbers:
     with archive.open(name) as entry:
-        array: npt.NDArray[Any] = np.lib.format.read_array(entry, allow_pickle=False)
+        array: Numbers = np.lib.format.read_array(entry, allow_pickle=False)
         if entry.read(1):  # the checksum is compared at the end
             raise ValueError(f"{name} goes on after its array")
     return array

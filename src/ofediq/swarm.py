@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.arrays import map_leaves
+from ofediq.arrays import Flags, Floats, Numbers, Vector, map_leaves
 from ofediq.errors import InputError, require, require_integer
 from ofediq.methods import Method, at_budget, untuned
 from ofediq.methods import round as rounds
@@ -23,8 +23,6 @@ from ofediq.randomness import Address
 from ofediq.streams.cells import NO_NUMBER
 from ofediq.streams.features.readings import known
 from ofediq.streams.features.running import RunningMoments, no_moments, scaled, update
-
-Vector = npt.NDArray[np.float32]
 
 
 class Swarm:
@@ -115,9 +113,7 @@ class Swarm:
         self._waiting = {}
         self.take(x, y, present, judged=self.method.client.personal)
 
-    def take(
-        self, x: npt.NDArray[Any], y: npt.NDArray[Any], present: npt.NDArray[np.bool_], *, judged: bool = True
-    ) -> npt.NDArray[np.float64] | None:
+    def take(self, x: Numbers, y: Numbers, present: Flags, *, judged: bool = True) -> Floats | None:
         """One step with a sample for every client; returns the errors of their predictions, [K], if `judged`.
 
         Arguments:
@@ -178,9 +174,7 @@ class Swarm:
         self.bits_downlink += float(back)
         self._open()
 
-    def _totals(
-        self, arrived: dict[str, Vector], sends: npt.NDArray[np.bool_], bits: Vector
-    ) -> tuple[Totals, npt.NDArray[np.bool_]]:
+    def _totals(self, arrived: dict[str, Vector], sends: Flags, bits: Vector) -> tuple[Totals, Flags]:
         """What the server gets of what `arrived`, by name, with so many bits of each; and whose counted."""
         if self._scales is not None:
             return self._scales.totals(self._down, arrived, sends, bits, step=self.step)
@@ -221,20 +215,20 @@ class ScaledSwarm:
         """Whether a number is predicted."""
         return self.swarm.model.task == "regression"
 
-    def predict(self, client: int, row: npt.NDArray[np.float64]) -> Any:
+    def predict(self, client: int, row: Floats) -> Any:
         """A label's place or a number; the mean so far where nothing else is known."""
         answer = self.swarm.predict(client, self._scaled(client, row))
         if not self.regression:
             return answer
         return float(self.targets.mean[client] + self.targets.deviation[client] * answer)
 
-    def probabilities(self, client: int, row: npt.NDArray[np.float64]) -> Vector:
+    def probabilities(self, client: int, row: Floats) -> Vector:
         """Of the labels."""
         found = self.swarm.probabilities(client, self._scaled(client, row))
         assert found is not None  # a classification
         return found
 
-    def learn(self, client: int, row: npt.NDArray[np.float64], target: Any) -> None:
+    def learn(self, client: int, row: Floats, target: Any) -> None:
         """One row with its target; it is scaled by what came before it and by itself."""
         if self.regression and not abs(target) < NO_NUMBER:  # one of them would end the model of all
             raise InputError(f"`y` must be finite and less than {NO_NUMBER:g} in size, got {target!r}")
@@ -247,7 +241,7 @@ class ScaledSwarm:
             target = min(max(target, -_LIMIT), _LIMIT)
         self.swarm.learn(client, self._scaled(client, row), target)
 
-    def _scaled(self, client: int, row: npt.NDArray[np.float64]) -> Vector:
+    def _scaled(self, client: int, row: Floats) -> Vector:
         found = scaled(known(row), self.readings.mean[client], self.readings.deviation[client], _LIMIT)
         return found.astype(np.float32)
 

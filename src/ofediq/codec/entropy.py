@@ -11,10 +11,10 @@ and symbols determine each other, so a receiver notices any left-over. A table w
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ofediq.arrays import Flags, Vector
 from ofediq.codec.blocks import TILE, block_layout
-from ofediq.codec.message import Symbols, Vector
+from ofediq.codec.message import Symbols
 from ofediq.codec.norms import norm_bytes, norms_from_bytes
 from ofediq.codec.numerals import read_message
 from ofediq.codec.stack import Stack
@@ -118,7 +118,7 @@ def _magnitude_counts(symbols: Symbols, levels: int) -> Ints:
     return total
 
 
-def _coordinates(live: NDArray[np.bool_], dim: int) -> NDArray[np.bool_]:
+def _coordinates(live: Flags, dim: int) -> Flags:
     """Which coordinates lie in a block that is marked."""
     marked = np.empty(dim, np.bool_)
     for run in block_layout(dim, live.size):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ofediq.arrays import Vector
 from ofediq.codec.arithmetic import MAX_LEVELS, MAX_NORM, SHORT_NORM_SHIFT
 from ofediq.codec.blocks import MAX_DIM, block_layout
 from ofediq.codec.rotated import CENTROID_LEVELS, MAX_ROTATED_NORM, ROTATIONS, Rotation
@@ -16,7 +17,6 @@ from ofediq.codec.values import block_values, rotated_block_values
 from ofediq.errors import InputError, require, require_choice, require_integer
 from ofediq.randomness import Address
 
-Vector = NDArray[np.float32]
 Symbols = NDArray[np.int32]
 
 _MAX_PATTERN = np.float32(MAX_NORM).view(np.uint32)

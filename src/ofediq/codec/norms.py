@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ofediq.arrays import Array
+from ofediq.arrays import Array, Vector
 from ofediq.codec.arithmetic import SHORT_NORM_SHIFT
-from ofediq.codec.message import Vector
 
 Bytes = NDArray[np.uint8]
 

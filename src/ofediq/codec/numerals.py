@@ -13,7 +13,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ofediq.codec.message import Symbols, Vector
+from ofediq.arrays import Vector
+from ofediq.codec.message import Symbols
 from ofediq.codec.tables import Ints, book, magnitude_classes
 from ofediq.kernels import library
 from ofediq.kernels.structures import structures

@@ -15,14 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ofediq.arrays import Flags, Numbers, Vector
 from ofediq.codec.arithmetic import MAX_LEVELS
 from ofediq.codec.blocks import MAX_DIM, TILE
-from ofediq.codec.message import Symbols, Vector, require_norm_bits
+from ofediq.codec.message import Symbols, require_norm_bits
 from ofediq.codec.readers import DigitLayout, SymbolScale, read_rows, write_groups
 from ofediq.errors import WireError, require_integer
 
@@ -148,7 +149,7 @@ def pack_digits(digits: Digits, base: int) -> tuple[bytes, int]:
     return _packed(digits, 0, base)
 
 
-def _packed(digits: NDArray[Any], lowest: int, base: int) -> tuple[bytes, int]:
+def _packed(digits: Numbers, lowest: int, base: int) -> tuple[bytes, int]:
     """`pack_digits` of `digits` - `lowest`."""
     rounds, last = _rounds(digits.size, base), 0
     low, found = write_groups(digits, lowest, rounds) or _gathered(digits, lowest, rounds)
@@ -160,9 +161,7 @@ def _packed(digits: NDArray[Any], lowest: int, base: int) -> tuple[bytes, int]:
     return low + (last & (1 << 8 * whole) - 1).to_bytes(whole, "little"), last >> 8 * whole
 
 
-def _gathered(
-    digits: NDArray[Any], lowest: int, rounds: tuple[Grouping, ...]
-) -> tuple[bytes, list[NDArray[Any]]]:
+def _gathered(digits: Numbers, lowest: int, rounds: tuple[Grouping, ...]) -> tuple[bytes, list[Numbers]]:
     """The low bytes of all groups, and the digits of each round."""
     parts, found = [], [digits]
     for each in rounds:
@@ -204,7 +203,7 @@ def unpack_digits(data: bytes, tail: int, count: int, base: int) -> Digits:
 
 def unpack_rows(
     data: NDArray[np.uint8], tails: Sequence[int], count: int, base: int
-) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
+) -> tuple[NDArray[np.uint32], Flags]:
     """`unpack_digits` for many messages at once: digits [n, count], and which rows are the code of a message.
 
     >>> rows = np.array([[37], [37]], np.uint8)
@@ -231,7 +230,7 @@ def unpack_rows(
 
 def unpack_values(
     data: NDArray[np.uint8], tails: Sequence[int], count: int, scale: SymbolScale
-) -> tuple[Vector, NDArray[np.bool_]] | None:
+) -> tuple[Vector, Flags] | None:
     """The numbers [n, count] in packed symbols, and which rows are in order; None without compiled code."""
     return read_rows(data, tails, _layout(count, 2 * scale.levels + 1), scale)
 
@@ -244,7 +243,7 @@ def _layout(count: int, base: int) -> DigitLayout:
 
 def _loose_digits(
     data: NDArray[np.uint8], tails: Sequence[int], rounds: tuple[Grouping, ...]
-) -> tuple[list[NDArray[np.uint32]], NDArray[np.bool_]]:
+) -> tuple[list[NDArray[np.uint32]], Flags]:
     """The digits in the last integers, last round first, and whether each integer is in its range."""
     found = [np.empty((len(data), each.loose), np.uint32) for each in reversed(rounds)]
     good = np.ones(len(data), bool)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ofediq.arrays import Flags, Numbers, Vector
 from ofediq.kernels import library
 from ofediq.kernels.structures import structures
 
@@ -43,14 +44,14 @@ class SymbolScale(NamedTuple):
         most: largest norm in order.
     """
 
-    norms: NDArray[np.float32]
+    norms: Vector
     levels: int
     most: float
 
 
 def read_rows(
     data: NDArray[np.uint8], tails: Sequence[int], layout: DigitLayout, scale: SymbolScale | None = None
-) -> tuple[NDArray[Any], NDArray[np.bool_]] | None:
+) -> tuple[Numbers, Flags] | None:
     """Digits [n, count] of packed messages, uint32, or their numbers, float32; and which rows are in order.
 
     None where there is no compiled code, or none for this shape. Rows that are not in order hold anything.
@@ -82,9 +83,7 @@ def read_rows(
     return None if code.read_packed(ctypes.byref(packed)) else (found, good)
 
 
-def write_groups(
-    digits: NDArray[Any], lowest: int, rounds: tuple[Any, ...]
-) -> tuple[bytes, list[NDArray[Any]]] | None:
+def write_groups(digits: Numbers, lowest: int, rounds: tuple[Any, ...]) -> tuple[bytes, list[Numbers]] | None:
     """Low bytes of all groups of `digits` - `lowest`, and the digits of each round; None without compiled code."""
     code = library.find()
     if code is None or digits.dtype.itemsize != 4 or not digits.flags.c_contiguous:

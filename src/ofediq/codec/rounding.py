@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ctypes import c_int32, c_int64, c_void_p
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ofediq.arrays import Numbers, Vector
 from ofediq.kernels import library
 from ofediq.randomness import Key
 
@@ -15,8 +15,8 @@ _ROOM = 16  # numbers that C may touch past the end of a row
 
 
 def symbols_and_norms(
-    updates: NDArray[np.float32], key: Key, levels: int, blocks: int
-) -> tuple[NDArray[np.int32], NDArray[np.float32]] | None:
+    updates: Vector, key: Key, levels: int, blocks: int
+) -> tuple[NDArray[np.int32], Vector] | None:
     """Symbols [n, dim] and norms [n, blocks] of `updates` [n, dim]; None where there is no compiled code.
 
     Args:
@@ -47,5 +47,5 @@ def symbols_and_norms(
     return symbols[:, :dim], norms
 
 
-def _address(array: NDArray[Any]) -> c_void_p:
+def _address(array: Numbers) -> c_void_p:
     return c_void_p(array.ctypes.data)

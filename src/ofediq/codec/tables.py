@@ -19,10 +19,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from ofediq.arrays import Floats, Vector
 from ofediq.errors import WireError
 
 Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 PRECISION = 24
 """The frequencies of a model add up to 2^24, the fixed point that the coder works with."""
@@ -136,7 +136,7 @@ def book(levels: int) -> Ints:
 
 
 @lru_cache(maxsize=64)
-def book_bits(levels: int) -> NDArray[np.float32]:
+def book_bits(levels: int) -> Vector:
     """Bits of one symbol of each class, sign included, with each table of the book: [classes, 120]."""
     densities = book(levels)
     total = (densities * signed_widths(magnitude_classes(levels)[1])).sum(1, keepdims=True)

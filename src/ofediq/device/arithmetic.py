@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ofediq.arrays import Array
+from ofediq.arrays import Array, Vector
 from ofediq.errors import InputError
 from ofediq.models import Anchored, Dense, LayeredModel, Model, Network, Relu
-
-Vector = npt.NDArray[np.float32]
 
 _EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
 _LN2, _LN2_REST = np.float32(0.693359375), np.float32(-2.12194440e-4)  # together log 2; the first has 10 bits

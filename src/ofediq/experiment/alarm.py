@@ -6,13 +6,11 @@ import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
+from ofediq.arrays import Floats
 from ofediq.streams import Stream, naive_references
 
 _FAR = 10.0  # times what an answer without a model costs; less may be a slow start
-
-Curve = npt.NDArray[np.float64]
 
 
 class Alarm:
@@ -23,7 +21,7 @@ class Alarm:
     """
 
     def __init__(
-        self, stream: Stream, say: Callable[[int], None], naive: Mapping[str, Curve] | None = None
+        self, stream: Stream, say: Callable[[int], None], naive: Mapping[str, Floats] | None = None
     ) -> None:
         """Of a method on `stream`.
 
@@ -38,7 +36,7 @@ class Alarm:
         # Before the second sample of a client there may be no reference at all: then nothing is far.
         self._worst = np.fmax.reduce([*curves], axis=0) if curves else None
 
-    def __call__(self, losses: Curve, errors: Curve) -> None:
+    def __call__(self, losses: Floats, errors: Floats) -> None:
         """The next steps, sums over the clients."""
         before, self._done = self._done, self._done + len(losses)
         answers = max(1, int(self._present[before : self._done].sum()))

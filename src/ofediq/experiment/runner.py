@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Protocol
 
 import jax
-import numpy as np
-import numpy.typing as npt
 from jax.sharding import Mesh
 
+from ofediq.arrays import Floats
 from ofediq.errors import CheckpointError
 from ofediq.experiment.alarm import Alarm, diverging
 from ofediq.experiment.archive import load_result, save_result
@@ -122,7 +121,7 @@ def run(
 def finished(experiment: Experiment, folder: Folder) -> Comparison | None:
     """What is finished in `folder`, without running anything; a file that is damaged or of another run is not."""
     runs: dict[str, list[Result]] = {key: [] for key in experiment.methods}
-    naive: dict[str, list[npt.NDArray[np.float64]]] = {}
+    naive: dict[str, list[Floats]] = {}
     for seed in experiment.config.all_seeds:
         paths = {key: folder.archive(key, seed) for key in experiment.methods}
         if not any(path.exists() for path in paths.values()):
@@ -198,7 +197,7 @@ class _Work:
         self.experiment, self.folder, self.listener = experiment, folder, listener
         self.resume, self.checkpoint_every, self.mesh = resume, checkpoint_every, mesh
         self.runs: dict[str, list[Result]] = {key: [] for key in experiment.methods}
-        self.naive: dict[str, list[npt.NDArray[np.float64]]] = {}
+        self.naive: dict[str, list[Floats]] = {}
         self.regrets: dict[str, dict[int, Regret]] = {}
         self.notes: list[str] = []
         self.steps = 0

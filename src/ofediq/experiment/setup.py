@@ -10,9 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
-import numpy as np
-import numpy.typing as npt
-
+from ofediq.arrays import Vector
 from ofediq.errors import BudgetError, InputError, require
 from ofediq.experiment import auto
 from ofediq.experiment.config import Config
@@ -65,7 +63,7 @@ class Experiment:
     notes: tuple[str, ...]
     origin: Callable[[], Experiment] | None = None
     spec: ModelSpec | None = None
-    initial: npt.NDArray[np.float32] | None = None
+    initial: Vector | None = None
     readings: Stream | None = None
 
     @classmethod

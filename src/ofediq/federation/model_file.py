@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ofediq.arrays import Numbers, Vector
 from ofediq.errors import DataError, InputError
 from ofediq.federation import clock
 from ofediq.federation.protocol.inputs import Inputs, samples_in
@@ -29,12 +29,8 @@ FILE = "model.safetensors"
 _LENGTH = struct.Struct("<Q")
 _MOST_HEADER = 2**24
 
-Params = npt.NDArray[np.float32]
 
-
-def save_model(
-    path: str | Path, params: npt.NDArray[Any], spec: ModelSpec | None, card: Mapping[str, Any]
-) -> None:
+def save_model(path: str | Path, params: Numbers, spec: ModelSpec | None, card: Mapping[str, Any]) -> None:
     """Write a model, in one move.
 
     Arguments:
@@ -64,12 +60,12 @@ class LearntModel:
         model: what computes.
     """
 
-    params: Params
+    params: Vector
     spec: ModelSpec | None
     card: Mapping[str, Any]
     model: Model | None
 
-    def predict(self, x: Any, y: Any = None, time: Any = None) -> npt.NDArray[Any]:
+    def predict(self, x: Any, y: Any = None, time: Any = None) -> Numbers:
         """Predictions for samples [n, ...]: labels as the task calls them, or numbers.
 
         A model on features reads the rows of one client in their order, each [readings], and predicts each one from
@@ -93,7 +89,7 @@ class LearntModel:
         found = np.asarray(self.model.predict(self.params, samples))
         return np.asarray(self.spec.labels)[found] if self.spec.labels else found
 
-    def _in_order(self, rows: Sequence[Any], y: Any, time: Any) -> npt.NDArray[Any]:
+    def _in_order(self, rows: Sequence[Any], y: Any, time: Any) -> Numbers:
         """The predictions of one client that sees these rows."""
         client = self.online()
         if y is None and not client.inputs.labelled:
@@ -198,7 +194,7 @@ def load_model(path: str | Path) -> LearntModel:
     return LearntModel(params, spec, card, model)
 
 
-def start_from(path: str | Path, model: Model, spec: ModelSpec | None = None) -> Params:
+def start_from(path: str | Path, model: Model, spec: ModelSpec | None = None) -> Vector:
     """The parameters in `path` for a run or a federation of `model` to begin with."""
     found = load_model(path)
     if found.params.shape != (model.dim,):

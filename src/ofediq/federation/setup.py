@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ofediq.arrays import Vector
 from ofediq.errors import CheckpointError
 from ofediq.federation.config import FederationConfig
 from ofediq.federation.model_file import start_from
@@ -71,7 +71,7 @@ def coordinate(
     *,
     seed: int = 0,
     folder: Path | None = None,
-    initial: npt.NDArray[np.float32] | None = None,
+    initial: Vector | None = None,
     saved: ServerState | _InFolder | None = _IN_FOLDER,
     monitor: Monitor | None = None,
     **shown: Any,

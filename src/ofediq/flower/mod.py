@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, RecordDict
 
+from ofediq.arrays import Vector
 from ofediq.codec import Encoded
 from ofediq.errors import InputError, require
 from ofediq.federation.protocol.messages import LostError, ModelMessage
 from ofediq.federation.protocol.task import Task
 from ofediq.federation.protocol.window import OpenWindow
-from ofediq.flower.records import RECORD, RecordLayout, Vector
+from ofediq.flower.records import RECORD, RecordLayout
 from ofediq.methods.round import first_memory
 from ofediq.storage import Stored, leaves
 

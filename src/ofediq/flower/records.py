@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from flwr.app import Array, ArrayRecord, Message
 
+from ofediq.arrays import Vector
 from ofediq.errors import require
 
-Vector = npt.NDArray[np.float32]
 RECORD = "ofediq"
 """The name of our record, in messages and in a client's state."""
 

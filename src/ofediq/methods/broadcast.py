@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, Vector, namespace
 from ofediq.codec import Encoded, SymbolCoding
 from ofediq.codec.kit import block_layout
 from ofediq.errors import InputError, WireError
-from ofediq.methods.compress import Compressor, Quantize, Vector, identity, quantize
+from ofediq.methods.compress import Compressor, Quantize, identity, quantize
 from ofediq.methods.pieces import piece
 from ofediq.randomness import Address
 from ofediq.settings import Count, Ranged

@@ -14,10 +14,9 @@ from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ofediq import codec
-from ofediq.arrays import Array
+from ofediq.arrays import Array, Vector
 from ofediq.codec import Encoded
 from ofediq.codec.kit import bits_for, decode_each
 from ofediq.errors import WireError
@@ -26,8 +25,6 @@ from ofediq.methods.pieces import piece
 from ofediq.randomness import Address
 from ofediq.settings import Positive, Ranged
 from ofediq.theory import quantizer_variance
-
-Vector = npt.NDArray[np.float32]
 
 
 class Compressor(Ranged, abc.ABC):

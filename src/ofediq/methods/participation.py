@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, Vector, namespace
 from ofediq.errors import InputError, require, require_fraction
 from ofediq.methods.budgets.loudness import loudness
 from ofediq.methods.pieces import piece
@@ -49,7 +48,7 @@ class Participation(Ranged, abc.ABC):
         return False
 
     @abc.abstractmethod
-    def rates(self, clients: int) -> npt.NDArray[np.float32]:
+    def rates(self, clients: int) -> Vector:
         """p_k: the probability that client k sends at a transmission step, [clients]."""
 
     @abc.abstractmethod
@@ -90,7 +89,7 @@ class Bernoulli(Participation):
         """Whether every client always sends."""
         return self.rate == 1.0 if isinstance(self.rate, float) else min(self.rate) == 1.0
 
-    def rates(self, clients: int) -> npt.NDArray[np.float32]:
+    def rates(self, clients: int) -> Vector:
         """p_k of every client."""
         if isinstance(self.rate, float):
             return np.full(clients, self.rate, np.float32)
@@ -126,7 +125,7 @@ class FixedSize(Participation):
         """The number of clients drawn."""
         return max(1, math.floor(clients * self.rate + 1e-9))
 
-    def rates(self, clients: int) -> npt.NDArray[np.float32]:
+    def rates(self, clients: int) -> Vector:
         """The share of clients that send: what each update must be divided by to be unbiased."""
         return np.full(clients, min(self.rate, self.count(clients) / clients), np.float32)
 
@@ -162,7 +161,7 @@ class InTurns(Participation):
         """Whether every client always sends."""
         return self.groups == 1
 
-    def rates(self, clients: int) -> npt.NDArray[np.float32]:
+    def rates(self, clients: int) -> Vector:
         """1 / g."""
         return np.full(clients, 1 / self.groups, np.float32)
 
@@ -196,7 +195,7 @@ class NormProportional(Participation):
         """Spread and floor."""
         return self.spread, self.floor
 
-    def rates(self, clients: int) -> npt.NDArray[np.float32]:
+    def rates(self, clients: int) -> Vector:
         """The lowest possible rate: the real ones depend on the updates."""
         return np.full(clients, self.floor, np.float32)
 

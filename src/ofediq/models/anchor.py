@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, Vector, namespace
 from ofediq.errors import InputError
 from ofediq.models.base import Around, LayeredModel
 from ofediq.models.stack import Network
@@ -51,7 +50,7 @@ class Anchored(Around, LayeredModel):
         """How many columns at the end of a sample are anchors."""
         return 2 if self.task == "regression" else self.inner.outputs
 
-    def initial(self, seed: int = 0) -> npt.NDArray[np.float32]:
+    def initial(self, seed: int = 0) -> Vector:
         """The inner model's start, with its last layer at zero."""
         params = self.inner.initial(seed)
         last = self.inner.stages[-1]
@@ -77,7 +76,7 @@ class Anchored(Around, LayeredModel):
             return outputs.argmax(-1)
         return outputs[..., 1] + outputs[..., 2] * outputs[..., 0]
 
-    def smoothness(self, xs: npt.NDArray[np.float32]) -> float | None:
+    def smoothness(self, xs: Vector) -> float | None:
         """That of the inner model: a forecast shifts the losses and does not bend them."""
         return self.inner.smoothness(xs.reshape(len(xs), -1)[:, : -self.anchors])
 

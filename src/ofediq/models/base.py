@@ -17,9 +17,8 @@ import abc
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, Vector, namespace
 from ofediq.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class Model(abc.ABC):
     sender_chunk: int | None = None
 
     @abc.abstractmethod
-    def initial(self, seed: int = 0) -> npt.NDArray[np.float32]:
+    def initial(self, seed: int = 0) -> Vector:
         """w_1: the parameters before the first step."""
 
     @abc.abstractmethod
@@ -98,7 +97,7 @@ class Model(abc.ABC):
         """Outputs of a linear model without penalty, whose gradients tell their sample; 0 for any other."""
         return 0
 
-    def smoothness(self, xs: npt.NDArray[np.float32]) -> float | None:
+    def smoothness(self, xs: Vector) -> float | None:
         """beta of Assumption 2 over the samples `xs`, where it is known; else None."""
         return None
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ofediq.arrays import Array
+from ofediq.arrays import Array, Vector
 from ofediq.models.anchor import Anchored
 from ofediq.models.base import Around, Experts
 
@@ -38,7 +37,7 @@ class Late(Around):
         """Of the inner model."""
         return self.inner.linear_outputs
 
-    def initial(self, seed: int = 0) -> npt.NDArray[np.float32]:
+    def initial(self, seed: int = 0) -> Vector:
         """The inner model's start."""
         return self.inner.initial(seed)
 

@@ -8,9 +8,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, Vector, namespace
 from ofediq.errors import InputError, require, require_integer, require_nonnegative
 from ofediq.models.base import LayeredModel, Task
 
@@ -49,14 +48,14 @@ class RandomFeatures(LayeredModel):
         return 2 * self.pairs * len(self.widths) * self.outputs
 
     @cached_property
-    def directions(self) -> npt.NDArray[np.float32]:
+    def directions(self) -> Vector:
         """U, [features, kernels x m]."""
         rng = np.random.default_rng([self.seed, self.features])
         drawn = rng.standard_normal((self.features, len(self.widths), self.pairs))
         scaled = drawn / np.asarray(self.widths)[None, :, None]
         return np.asarray(scaled.reshape(self.features, -1), np.float32)
 
-    def initial(self, seed: int = 0) -> npt.NDArray[np.float32]:
+    def initial(self, seed: int = 0) -> Vector:
         """Zero, as the theorems assume."""
         return np.zeros(self.dim, np.float32)
 
@@ -79,7 +78,7 @@ class RandomFeatures(LayeredModel):
             return (cache[:, :, None] * deltas[:, None, :]).reshape(cache.shape[0], -1)
         return (cache.T @ deltas).reshape(-1)
 
-    def smoothness(self, xs: npt.NDArray[np.float32]) -> float:
+    def smoothness(self, xs: Vector) -> float:
         """beta = c kernels + l2, since ||z_i(x)|| = 1 for every sample; c = 2 for squared errors, else 1/2."""
         return (2.0 if self.task == "regression" else 0.5) * len(self.widths) + self.l2
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ofediq.arrays import Vector
 from ofediq.errors import InputError, extra
 from ofediq.models.activations import Activation, Gelu, GeluTanh, Identity, Leaky, Silu
 from ofediq.models.anchor import Anchored
@@ -17,7 +18,7 @@ from ofediq.models.stages import Stage
 _OPSET = 17
 
 
-def to_onnx(model: Model, params: npt.NDArray[np.float32], about: dict[str, str] | None = None) -> bytes:
+def to_onnx(model: Model, params: Vector, about: dict[str, str] | None = None) -> bytes:
     """The ONNX file of `model` with `params`.
 
     Input `x` [n, ...samples]; output `scores` [n, classes] and `label` [n], or `value` [n]. An anchored model reads

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, Vector, namespace
 from ofediq.errors import require_integer
 from ofediq.models.base import LayeredModel, Task
 
@@ -42,7 +41,7 @@ class Prototypes(LayeredModel):
         """D = classes x each x features."""
         return self.outputs * self.each * self.features
 
-    def initial(self, seed: int = 0) -> npt.NDArray[np.float32]:
+    def initial(self, seed: int = 0) -> Vector:
         """Uniform on [0, 1], where scaled features lie: prototypes must differ to be told apart."""
         return np.random.default_rng(seed).random(self.dim).astype(np.float32)
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, Vector, namespace
 from ofediq.errors import require, require_choice, require_integer, require_nonnegative
 from ofediq.models.base import LayeredModel, Task
 from ofediq.models.stack import glorot
@@ -51,7 +50,7 @@ class PerFeature(LayeredModel):
         """D, whatever the number of features."""
         return sum((inputs + 1) * units for inputs, units in zip(self.sizes, self.sizes[1:], strict=False))
 
-    def initial(self, seed: int = 0) -> npt.NDArray[np.float32]:
+    def initial(self, seed: int = 0) -> Vector:
         """Weights as `start` says, biases zero."""
         rng, pieces = np.random.default_rng(seed), []
         for inputs, units in zip(self.sizes, self.sizes[1:], strict=False):

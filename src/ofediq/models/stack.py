@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, Vector, namespace
 from ofediq.errors import InputError, require, require_integer, require_nonnegative
 from ofediq.models.base import LayeredModel, Task
 from ofediq.models.layers import Dense, Layer, arranged, parse, spelled
 from ofediq.models.passes import backward, forward
 from ofediq.models.stages import Shape, Stage, stages_of
-
-Vector = npt.NDArray[np.float32]
 
 _CHUNK_NUMBERS = 2**22  # gradients of one chunk of clients: 16 MiB
 
@@ -164,7 +162,7 @@ class Network(LayeredModel):
         """Itself."""
         return self
 
-    def smoothness(self, xs: npt.NDArray[np.float32]) -> float | None:
+    def smoothness(self, xs: Vector) -> float | None:
         """beta = c max ||(x, 1)||^2 + l2 without a hidden layer, c = 2 for the squared loss, 1/2 for cross-entropy.
 
         The Hessian of the cross-entropy in the outputs is diag(q) - q q^T, whose eigenvalues are at most 1/2.

@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from ofediq.arrays import Floats
 from ofediq.errors import InputError
 from ofediq.report.figures.curves import longest
 from ofediq.simulation import Regret, Result
 from ofediq.streams import APART
-
-Curve = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +26,7 @@ class Comparison:
     """
 
     runs: Mapping[str, Sequence[Result]]
-    naive: Mapping[str, Sequence[Curve]] = field(default_factory=dict)
+    naive: Mapping[str, Sequence[Floats]] = field(default_factory=dict)
     regrets: Mapping[str, Mapping[int, Regret]] = field(default_factory=dict)
     steps: int = 0
 
@@ -54,7 +52,7 @@ class Comparison:
         return {key: longest(results) for key, results in self.runs.items() if results}
 
     @property
-    def naive_curves(self) -> dict[str, Curve]:
+    def naive_curves(self) -> dict[str, Floats]:
         """Each naive reference, mean over seeds."""
         return {name: np.mean(np.stack(curves), axis=0) for name, curves in self.naive.items()}
 

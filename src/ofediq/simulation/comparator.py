@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
+from ofediq.arrays import Floats, Numbers, Vector
 from ofediq.errors import extra, require, require_positive
 from ofediq.models import LayeredModel, Model, Network
 from ofediq.streams import Stream
@@ -36,9 +37,9 @@ class Comparator:
         exact: whether w* was found to the tolerance; else it is the best model seen, an estimate.
     """
 
-    params: npt.NDArray[np.float64]
-    losses: npt.NDArray[np.float64]
-    gradients: npt.NDArray[np.float64]
+    params: Floats
+    losses: Floats
+    gradients: Floats
     heterogeneity: float
     gradient_norm: float
     exact: bool
@@ -76,21 +77,19 @@ def hindsight(
     return Comparator(params, _by_step(stream, losses), _by_step(stream, squared), heterogeneity, norm, exact)
 
 
-def losses_of(model: Model, stream: Stream, params: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def losses_of(model: Model, stream: Stream, params: Numbers) -> Floats:
     """The loss of one model at each step, summed over the clients present, [steps]."""
     return _by_step(stream, _losses(model, stream, params))
 
 
-def _minimise(
-    model: LayeredModel, stream: Stream, weights: npt.NDArray[np.float64], tolerance: float
-) -> npt.NDArray[np.float64]:
+def _minimise(model: LayeredModel, stream: Stream, weights: Floats, tolerance: float) -> Floats:
     """The optimum of a convex model, in double precision."""
     if isinstance(model, Network) and model.task == "regression":
         return _least_squares(model, stream, weights)
     optimize = extra("scipy.optimize", "sim")
     total = weights.sum()
 
-    def mean_loss(params: npt.NDArray[np.float64]) -> tuple[float, npt.NDArray[np.float64]]:
+    def mean_loss(params: Floats) -> tuple[float, Floats]:
         loss, gradient = 0.0, np.zeros_like(params)
         for x, y, weight in _pieces(stream, weights):
             losses, _, part = model.batch_gradient(params, x, y, weight)
@@ -113,9 +112,7 @@ def _can_be_found(model: Model) -> TypeGuard[LayeredModel]:
     return isinstance(model, LayeredModel) and model.convex
 
 
-def _least_squares(
-    model: Network, stream: Stream, weights: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
+def _least_squares(model: Network, stream: Stream, weights: Floats) -> Floats:
     """Normal equations with the penalty l2 / 2 ||w||^2 per sample; the pseudo-inverse where features depend."""
     gram, moment = model.l2 * weights.sum() * np.eye(model.dim), np.zeros(model.dim)
     for x, y, weight in _pieces(stream, weights):
@@ -128,8 +125,8 @@ def _least_squares(
 
 
 def _best_seen(
-    model: Model, stream: Stream, weights: npt.NDArray[np.float64], start: npt.ArrayLike | None, passes: int
-) -> npt.NDArray[np.float32]:
+    model: Model, stream: Stream, weights: Floats, start: npt.ArrayLike | None, passes: int
+) -> Vector:
     """The better of `start` and what some passes of Adam from there lead to."""
     optax = extra("optax", "sim")
     first = jnp.asarray(model.initial(0) if start is None else start, jnp.float32)
@@ -158,7 +155,7 @@ def _best_seen(
     return candidates[int(np.nanargmin(totals))]
 
 
-def _losses(model: Model, stream: Stream, params: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def _losses(model: Model, stream: Stream, params: Numbers) -> Floats:
     """The loss of every sample in the dataset."""
     parts = [
         np.asarray(_evaluated(model, params, stream.x[i : i + _CHUNK], stream.y[i : i + _CHUNK]))
@@ -180,9 +177,7 @@ def _gradients(model: Model, params: jax.Array, x: jax.Array, y: jax.Array) -> j
     return gradients
 
 
-def _at(
-    model: Model, stream: Stream, weights: npt.NDArray[np.float64], params: npt.NDArray[np.float64]
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _at(model: Model, stream: Stream, weights: Floats, params: Floats) -> tuple[Floats, Floats, Floats]:
     """Loss and squared gradient norm of every sample (zero if nobody sees it), and the sum of the gradients."""
     if _can_be_found(model):  # in double precision
         at, size, gradients_of = params, _CHUNK, model.client_gradients
@@ -198,14 +193,12 @@ def _at(
     return found[0], found[1], total
 
 
-def _by_step(stream: Stream, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _by_step(stream: Stream, values: Floats) -> Floats:
     """Sums over the clients present from one value per sample."""
     return np.asarray(np.where(stream.present, values[stream.order], 0.0).sum(1))
 
 
-def _pieces(
-    stream: Stream, weights: npt.NDArray[np.float64], size: int = _CHUNK
-) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float64]]]:
+def _pieces(stream: Stream, weights: Floats, size: int = _CHUNK) -> Iterator[tuple[Numbers, Numbers, Floats]]:
     """The samples that somebody sees, in pieces of bounded size."""
     seen = np.flatnonzero(weights)
     for i in range(0, len(seen), size):

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from jax.sharding import Mesh
 
+from ofediq.arrays import Floats, Vector
 from ofediq.errors import InputError, OFedIQError, require_integer, told
 from ofediq.machine import memory
 from ofediq.methods import Method
@@ -45,7 +46,7 @@ from ofediq.simulation.window import Feed, SamplePool, Setting
 from ofediq.streams import Stream
 
 Progress = Callable[[int, int], None]
-Watch = Callable[[npt.NDArray[np.float64], npt.NDArray[np.float64]], None]
+Watch = Callable[[Floats, Floats], None]
 """Called with (steps done, steps in all) after every block."""
 
 _BLOCK_WORK = 5e8  # clients x parameters x steps per block: a block takes a second or so on a laptop
@@ -139,7 +140,7 @@ class _Run:
     devices: int  # between all processes
     carry: Any
     blocks: list[Records]
-    initial: npt.NDArray[np.float32] | None = None
+    initial: Vector | None = None
     done: int = 0
 
     @classmethod
@@ -200,7 +201,7 @@ class _Run:
         """Everything recorded so far."""
         return Records(*(np.concatenate([*map(np.ravel, field)]) for field in zip(*self.blocks, strict=True)))  # type: ignore[arg-type]  # NumPy for JAX
 
-    def curves(self, begin: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def curves(self, begin: int) -> tuple[Floats, Floats]:
         """Losses and errors of the steps after `begin`, which is 0 or where a block began."""
         blocks = self.blocks[-1:] if begin else self.blocks
         losses, errors = (
@@ -352,7 +353,7 @@ def _check_method(method: Method, model: Model, clients: int, mesh: Mesh | None)
         raise InputError(f"`mesh` must be None for {method.name!r}, whose server looks at every message")
 
 
-def _check_memory(method: Method, params: npt.NDArray[np.float32], clients: int, mesh: Mesh | None) -> None:
+def _check_memory(method: Method, params: Vector, clients: int, mesh: Mesh | None) -> None:
     """Refuse what the clients remember if it does not fit, with the number of bytes."""
     each = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(method.client.memory(params)))
     room = _memory_bytes() * (1 if mesh is None else mesh.devices.size)

@@ -11,8 +11,8 @@ import time
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ofediq.arrays import Vector
 from ofediq.errors import InputError
 from ofediq.methods import Method
 from ofediq.methods.client import Down, Outcome, Sample, Window
@@ -21,8 +21,6 @@ from ofediq.models import Model
 from ofediq.randomness import Address
 from ofediq.simulation.result import Result
 from ofediq.streams import Stream
-
-Vector = npt.NDArray[np.float32]
 
 
 def reference(method: Method, stream: Stream, model: Model, seed: int = 0) -> Result:

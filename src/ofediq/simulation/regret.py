@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ofediq.arrays import Floats, Vector
 from ofediq.errors import InputError, require_integer
 from ofediq.methods import Method
 from ofediq.simulation.comparator import Comparator, hindsight, losses_of
@@ -34,11 +34,11 @@ class Regret:
         idle: the regret of keeping the first model for ever, [steps]: what learning has to stay under.
     """
 
-    curve: npt.NDArray[np.float64]
-    bound: npt.NDArray[np.float64] | None
+    curve: Floats
+    bound: Floats | None
     reason: str
     comparator: Comparator
-    idle: npt.NDArray[np.float64]
+    idle: Floats
 
     @property
     def estimate(self) -> bool:
@@ -69,7 +69,7 @@ class DynamicRegret:
         comparators: the best fixed model of each window, in order; None where nobody had a sample.
     """
 
-    curve: npt.NDArray[np.float64]
+    curve: Floats
     comparators: tuple[Comparator | None, ...]
 
     @property
@@ -100,7 +100,7 @@ def dynamic_regret_of(result: Result, window: int, tolerance: float) -> DynamicR
     return DynamicRegret(np.cumsum(result.loss - losses), tuple(best))
 
 
-def _bound(result: Result, comparator: Comparator) -> npt.NDArray[np.float64]:
+def _bound(result: Result, comparator: Comparator) -> Floats:
     """The theorem that covers the run, at every step; or an `InputError` that says why none does.
 
     A client without a sample has the loss zero at that step, which is convex and smooth: gaps are covered.
@@ -124,7 +124,7 @@ def _bound(result: Result, comparator: Comparator) -> npt.NDArray[np.float64]:
     )
 
 
-def _first(result: Result) -> npt.NDArray[np.float32]:
+def _first(result: Result) -> Vector:
     """The model before the first step, moved into the domain of the server's rule where it has one."""
     initial = result.model.initial(result.seed) if result.initial is None else result.initial
     return np.asarray(result.method.server.start(initial))

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ofediq.arrays import Floats, Vector
 from ofediq.drift import alarms
 from ofediq.errors import InputError, extra
 from ofediq.methods.budgets.connection import Connection
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ofediq.simulation.comparator import Comparator
     from ofediq.simulation.regret import DynamicRegret, Regret
     from ofediq.streams import Stream
-
-Curve = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,16 +49,16 @@ class Result:
     model: Model
     stream: Stream
     seed: int
-    loss: Curve
-    error: Curve
-    present: Curve
-    senders: Curve
-    bits_formula: Curve
-    bits_wire: Curve
-    bits_downlink: Curve
-    params: npt.NDArray[np.float32]
+    loss: Floats
+    error: Floats
+    present: Floats
+    senders: Floats
+    bits_formula: Floats
+    bits_wire: Floats
+    bits_downlink: Floats
+    params: Vector
     seconds: float
-    initial: npt.NDArray[np.float32] | None = None
+    initial: Vector | None = None
     engine: str = "plain loop"
 
     @property
@@ -79,34 +77,34 @@ class Result:
         return "accuracy" if self.model.task == "classification" else "mse"
 
     @cached_property
-    def running_error(self) -> Curve:
+    def running_error(self) -> Floats:
         """Mean error over all predictions so far."""
         return np.cumsum(self.error) / np.maximum(np.cumsum(self.present), 1)
 
     @property
-    def accuracy(self) -> Curve:
+    def accuracy(self) -> Floats:
         """Accuracy(t) of the paper: share of right predictions up to each step."""
         self._needs("classification", "accuracy")
         return 1.0 - self.running_error
 
     @property
-    def mse(self) -> Curve:
+    def mse(self) -> Floats:
         """MSE(t) of the paper: mean squared error of the predictions up to each step."""
         self._needs("regression", "mse")
         return self.running_error
 
     @property
-    def curve(self) -> Curve:
+    def curve(self) -> Floats:
         """Accuracy(t) or MSE(t), whichever the task has."""
         return self.accuracy if self.metric == "accuracy" else self.mse
 
     @property
-    def cumulative_loss(self) -> Curve:
+    def cumulative_loss(self) -> Floats:
         """Sum of all losses up to each step."""
         return np.cumsum(self.loss)
 
     @cached_property
-    def bytes_total(self) -> Curve:
+    def bytes_total(self) -> Floats:
         """Bytes on all clients' sockets at each step, up and down, frames and acknowledgements included.
 
         As live over MQTT by a clock, once the clients have joined: see `methods.budgets.connection`.

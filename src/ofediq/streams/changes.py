@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ofediq.arrays import Flags, Numbers
 from ofediq.errors import InputError, require, require_integer, require_positive
 from ofediq.streams.dataset import UNKNOWN_LABEL, Dataset
 from ofediq.streams.draws import Draw, generator
@@ -80,9 +81,7 @@ def _first_steps(
     return given.astype(np.int64)
 
 
-def _pauses(
-    share: float, length: float, shape: tuple[int, ...], rng: np.random.Generator
-) -> NDArray[np.bool_]:
+def _pauses(share: float, length: float, shape: tuple[int, ...], rng: np.random.Generator) -> Flags:
     """Whether each client is away at each step, [steps, clients]."""
     require(0 <= share < 1, "pause", "must be a share in [0, 1)", share)
     come_back = 1 / max(1.0, require_positive("pause_length", length))
@@ -99,7 +98,7 @@ def _pauses(
     return away
 
 
-def _with_copies(dataset: Dataset, used: NDArray[Any]) -> Dataset:
+def _with_copies(dataset: Dataset, used: Numbers) -> Dataset:
     """`dataset` followed by changed copies of the samples `used`."""
     optional: dict[str, Any] = {}
     for name in ("previous", "season"):
@@ -117,7 +116,7 @@ def _with_copies(dataset: Dataset, used: NDArray[Any]) -> Dataset:
     )
 
 
-def _changed(dataset: Dataset, targets: NDArray[Any]) -> NDArray[Any]:
+def _changed(dataset: Dataset, targets: Numbers) -> Numbers:
     if dataset.classes is not None:
         return np.where(targets == UNKNOWN_LABEL, UNKNOWN_LABEL, (targets + 1) % dataset.classes)
     return np.asarray(dataset.y.min() + dataset.y.max() - targets)

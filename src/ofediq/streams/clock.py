@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
+
+from ofediq.arrays import Flags, Numbers
 
 # Clients with clocks of their own hardly ever share a moment: below this share of filled places moments are joined.
 _FILLED = 0.1
 
 
-def steps_of(clients: NDArray[Any], time: NDArray[Any] | None = None) -> NDArray[np.int64]:
+def steps_of(clients: Numbers, time: Numbers | None = None) -> NDArray[np.int64]:
     """The step of each row, from 0: rows of a later step are never earlier, and a client has one row per step.
 
     - With `time`, a step is one moment of the source. A client with several rows of one moment gets several steps.
@@ -44,7 +44,7 @@ def steps_of(clients: NDArray[Any], time: NDArray[Any] | None = None) -> NDArray
     return steps
 
 
-def _own_row_before(clients: NDArray[Any]) -> NDArray[np.int64]:
+def _own_row_before(clients: Numbers) -> NDArray[np.int64]:
     """The place of the same client's row before each row; -1 for its first."""
     by_client = np.argsort(clients, kind="stable")
     same = np.concatenate([[False], np.diff(clients[by_client]) == 0])
@@ -53,7 +53,7 @@ def _own_row_before(clients: NDArray[Any]) -> NDArray[np.int64]:
     return before
 
 
-def _joined(opens: NDArray[np.bool_], before: NDArray[np.int64]) -> NDArray[np.int64]:
+def _joined(opens: Flags, before: NDArray[np.int64]) -> NDArray[np.int64]:
     """Steps of rows in time order: a new one where it must open, or where a client comes again."""
     steps, start, step = np.empty(len(opens), np.int64), 0, 0
     for row, (must, own) in enumerate(zip(opens.tolist(), before.tolist(), strict=True)):
@@ -63,7 +63,7 @@ def _joined(opens: NDArray[np.bool_], before: NDArray[np.int64]) -> NDArray[np.i
     return steps
 
 
-def _counted(clients: NDArray[Any]) -> NDArray[np.int64]:
+def _counted(clients: Numbers) -> NDArray[np.int64]:
     """How many rows of its client came before each row."""
     by_client = np.argsort(clients, kind="stable")
     lengths = np.bincount(clients)

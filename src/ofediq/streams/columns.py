@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ofediq.arrays import Flags, Floats, Numbers
 from ofediq.errors import DataError, extra
 from ofediq.streams.dataset import UNKNOWN_LABEL, Task
 
@@ -20,7 +21,7 @@ MOST_CATEGORIES = 50
 class Target(NamedTuple):
     """An encoded target column: labels 0..classes-1 with their names, or float targets without."""
 
-    y: NDArray[Any]
+    y: Numbers
     task: Task
     label_names: tuple[str, ...]
 
@@ -51,9 +52,9 @@ def encode_target(column: Any, task: str) -> Target:
     return Target(codes, "classification", names)
 
 
-def encode_features(frame: Any) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+def encode_features(frame: Any) -> tuple[Floats, tuple[str, ...]]:
     """The columns of `frame` as numbers [samples, features]; text columns become one column per value."""
-    parts: list[NDArray[np.float64]] = []
+    parts: list[Floats] = []
     names: list[str] = []
     for name in frame.columns:
         column = frame[name]
@@ -89,7 +90,7 @@ def is_feature(column: Any) -> bool:
     return _is_category(column) and len(_codes(column)[1]) <= MOST_CATEGORIES
 
 
-def previous_targets(y: NDArray[Any], client_ids: NDArray[Any] | None) -> NDArray[Any]:
+def previous_targets(y: Numbers, client_ids: Numbers | None) -> Numbers:
     """The target before each sample, of the same client if there are clients; -1 or NaN for the first one.
 
     >>> previous_targets(np.array([5.0, 6.0, 7.0]), np.array([0, 1, 0])).tolist()
@@ -105,15 +106,15 @@ def previous_targets(y: NDArray[Any], client_ids: NDArray[Any] | None) -> NDArra
     return previous
 
 
-def missing_rows(column: Any) -> NDArray[np.bool_]:
+def missing_rows(column: Any) -> Flags:
     """Where a column has no value, or an infinite one."""
-    missing: NDArray[np.bool_] = column.isna().to_numpy(dtype=np.bool_)
+    missing: Flags = column.isna().to_numpy(dtype=np.bool_)
     if is_number(column):
         missing = missing | np.isinf(numbers(column))
     return missing
 
 
-def numbers(column: Any) -> NDArray[np.float64]:
+def numbers(column: Any) -> Floats:
     """A column of numbers as floats."""
     return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
 

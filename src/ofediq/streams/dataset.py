@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ofediq.arrays import Numbers, Vector
 from ofediq.errors import DataError, require_choice, require_integer
 
 Task = Literal["classification", "regression"]
@@ -26,8 +27,8 @@ class Truth:
             clients: [clients, features] or [clients, features, classes].
     """
 
-    weights: NDArray[np.float32]
-    offsets: NDArray[np.float32]
+    weights: Vector
+    offsets: Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,14 +67,14 @@ class Dataset:
     """
 
     name: str
-    x: NDArray[Any]
-    y: NDArray[Any]
+    x: Numbers
+    y: Numbers
     task: Task
     classes: int | None = None
-    previous: NDArray[Any] | None = None
-    season: NDArray[Any] | None = None
-    time: NDArray[Any] | None = None
-    client_ids: NDArray[Any] | None = None
+    previous: Numbers | None = None
+    season: Numbers | None = None
+    time: Numbers | None = None
+    client_ids: Numbers | None = None
     feature_names: tuple[str, ...] = ()
     label_names: tuple[str, ...] = ()
     client_names: tuple[str, ...] = ()
@@ -122,7 +123,7 @@ class Dataset:
         """The shape of one sample."""
         return self.x.shape[1:]
 
-    def _targets(self, samples: int) -> NDArray[Any]:
+    def _targets(self, samples: int) -> Numbers:
         if self.task == "classification":
             return _indices("y", self.y, samples, MOST_CLASSES)
         return _column("y", _numbers("y", self.y, np.float32), samples)
@@ -135,14 +136,14 @@ class Dataset:
             fewest if self.classes is None else require_integer("classes", self.classes, fewest, MOST_CLASSES)
         )
 
-    def _checked_past(self, name: str, samples: int) -> NDArray[Any]:
+    def _checked_past(self, name: str, samples: int) -> Numbers:
         past = _column(name, np.asarray(getattr(self, name), dtype=self.y.dtype), samples)
         if self.classes is not None and not (past.min() >= UNKNOWN_LABEL and past.max() < self.classes):
             raise DataError(f"`{name}` must hold labels from {UNKNOWN_LABEL} to {self.classes - 1}")
         return past
 
 
-def _numbers(name: str, values: Any, dtype: type[np.float32], *, gaps: bool = False) -> NDArray[np.float32]:
+def _numbers(name: str, values: Any, dtype: type[np.float32], *, gaps: bool = False) -> Vector:
     try:
         with np.errstate(over="ignore"):  # what does not fit becomes infinite and is reported below
             array = np.ascontiguousarray(values, dtype=dtype)
@@ -155,7 +156,7 @@ def _numbers(name: str, values: Any, dtype: type[np.float32], *, gaps: bool = Fa
     return array
 
 
-def _column(name: str, array: NDArray[Any], samples: int) -> NDArray[Any]:
+def _column(name: str, array: Numbers, samples: int) -> Numbers:
     if array.shape != (samples,):
         raise DataError(
             f"`{name}` must have shape [{samples}], one entry per sample, got {list(array.shape)}"

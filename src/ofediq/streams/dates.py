@@ -7,8 +7,8 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ofediq.arrays import Floats
 from ofediq.errors import DataError, extra
 from ofediq.streams.cells import clock_unit, time_of_day
 from ofediq.streams.columns import is_date, is_number, is_truth, numbers
@@ -26,7 +26,7 @@ _HOUR_NAMES = ("hr", "hour", "hours")
 _HOURS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 
 
-def moments_of(column: Any) -> NDArray[np.float64]:
+def moments_of(column: Any) -> Floats:
     """The moment of each row: numbers as they are, dates as seconds since 1970; NaN for a cell that is none.
 
     Numbers that are milli-, micro- or nanoseconds since 1970, between 2000 and 2100, become seconds.
@@ -49,7 +49,7 @@ def moments_of(column: Any) -> NDArray[np.float64]:
     return found
 
 
-def dates_of(frame: Any) -> NDArray[np.float64]:
+def dates_of(frame: Any) -> Floats:
     """The moment of each row from the parts of a date: seconds since 1970.
 
     The parts are year, month, day, hour and so on, or a date and a time of day.
@@ -115,11 +115,11 @@ def is_clock(column: Any) -> bool:
     return True
 
 
-def _times(column: Any) -> NDArray[np.float64]:
+def _times(column: Any) -> Floats:
     return np.array([time_of_day(f"{cell:g}" if isinstance(cell, float) else str(cell)) for cell in column])
 
 
-def _read_dates(column: Any) -> NDArray[np.float64] | None:
+def _read_dates(column: Any) -> Floats | None:
     """Seconds since 1970, NaN where a cell is no date; None where no way to write dates fits, or two do."""
     pandas = extra("pandas", "sim")
     if is_date(column):
@@ -140,7 +140,7 @@ def _read_dates(column: Any) -> NDArray[np.float64] | None:
     return read[best[0]]
 
 
-def _in_seconds(moments: NDArray[np.float64]) -> NDArray[np.float64]:
+def _in_seconds(moments: Floats) -> Floats:
     """Finer units of the time since 1970 as seconds; any other number as it is."""
     known = moments[np.isfinite(moments)]
     return moments / clock_unit(float(np.median(known))) if len(known) else moments
@@ -150,7 +150,7 @@ def _written(column: Any, way: str) -> Any:
     return extra("pandas", "sim").to_datetime(column.astype(str), format=way, utc=True, errors="coerce")
 
 
-def _seconds(dates: Any) -> NDArray[np.float64]:
+def _seconds(dates: Any) -> Floats:
     known = dates.notna().to_numpy()
     nanoseconds = dates.to_numpy(dtype="datetime64[ns]").astype(np.int64)
     return np.where(known, nanoseconds / 1e9, np.nan)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ofediq.arrays import Numbers
 from ofediq.errors import InputError
 from ofediq.randomness import Purpose, stream_key, words
 
@@ -78,7 +79,7 @@ class Dealt:
         """The first steps."""
         return replace(self, steps=steps)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Numbers:
         return self.rows(range(self.steps), range(self.clients)).astype(dtype or np.int32, copy=False)
 
     def __getitem__(self, key: Any) -> Any:

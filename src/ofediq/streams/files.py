@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ofediq.arrays import Flags, Floats, Numbers
 from ofediq.errors import DataError, require_choice
 from ofediq.streams.columns import (
     encode_clients,
@@ -122,7 +122,7 @@ def _with_moments(table: Table, clock: Sequence[str]) -> Table:
     return replace(table, frame=frame.assign(**{clock[0]: moments}))
 
 
-def _in_time_order(table: Table, clock: Sequence[str]) -> tuple[Table, NDArray[np.float64] | None]:
+def _in_time_order(table: Table, clock: Sequence[str]) -> tuple[Table, Floats | None]:
     """The rows by their moments, equal ones in the order of the file, and these; as they are without a clock."""
     if not clock:
         return table, None
@@ -190,14 +190,14 @@ def _complete_rows(table: Table, used: list[str], missing: str) -> Table:
     return table.take(np.flatnonzero(complete))
 
 
-def _gaps(table: Table, name: str) -> NDArray[np.bool_]:
+def _gaps(table: Table, name: str) -> Flags:
     if name in table.frame:
         return missing_rows(table.frame[name])
     finite = np.isfinite(_block(table, name)).reshape(len(table), -1)
     return np.asarray(~finite.all(axis=1))
 
 
-def _features(table: Table, chosen: list[str]) -> tuple[NDArray[Any], tuple[str, ...]]:
+def _features(table: Table, chosen: list[str]) -> tuple[Numbers, tuple[str, ...]]:
     if not chosen:
         return np.zeros((len(table), 0)), ()
     if chosen[0] in table.blocks:
@@ -205,7 +205,7 @@ def _features(table: Table, chosen: list[str]) -> tuple[NDArray[Any], tuple[str,
     return encode_features(table.frame[chosen])
 
 
-def _block(table: Table, name: str) -> NDArray[Any]:
+def _block(table: Table, name: str) -> Numbers:
     block = table.blocks[name]
     if block.dtype.kind not in "iufb":
         raise DataError(f"array {name!r} of {table.path.name} must hold numbers, got {block.dtype}")

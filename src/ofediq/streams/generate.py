@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ofediq.arrays import Numbers
 from ofediq.errors import InputError, require, require_choice, require_integer
 from ofediq.streams.dataset import TASKS, Dataset, Task, Truth
 from ofediq.streams.draws import Draw, generator
 from ofediq.streams.stream import Stream
 
 Drift = Literal["none", "abrupt", "gradual"]
-Array = NDArray[Any]
 
 
 def synthetic(
@@ -81,7 +80,7 @@ def synthetic(
     return Stream(dataset, np.arange(steps * clients).reshape(steps, clients))
 
 
-def _angles(drift: Drift, steps: int) -> Array:
+def _angles(drift: Drift, steps: int) -> Numbers:
     time = np.arange(steps)
     if drift == "abrupt":
         return np.where(time >= steps // 2, np.pi / 2, 0.0)
@@ -90,7 +89,7 @@ def _angles(drift: Drift, steps: int) -> Array:
     return np.zeros(steps)
 
 
-def _moving_optimum(rng: np.random.Generator, shape: tuple[int, int], angles: Array) -> Array:
+def _moving_optimum(rng: np.random.Generator, shape: tuple[int, int], angles: Numbers) -> Numbers:
     """w*(t) = cos(angle) a + sin(angle) b for orthogonal a, b of equal norm, [steps, features, outputs]."""
     start, end = _centred(rng.standard_normal((2, *shape)))
     end -= start * np.sum(start * end) / np.sum(start**2)
@@ -99,7 +98,7 @@ def _moving_optimum(rng: np.random.Generator, shape: tuple[int, int], angles: Ar
     return np.asarray(np.cos(turn) * start + np.sin(turn) * end, np.float32)
 
 
-def _offsets(rng: np.random.Generator, shape: tuple[int, int, int], heterogeneity: float) -> Array:
+def _offsets(rng: np.random.Generator, shape: tuple[int, int, int], heterogeneity: float) -> Numbers:
     require(0 <= heterogeneity < np.inf, "heterogeneity", "must be a finite number >= 0", heterogeneity)
     if heterogeneity > 0 and shape[0] < 2:
         raise InputError(f"`clients` must be at least 2 for `heterogeneity` {heterogeneity}, got {shape[0]}")
@@ -110,18 +109,18 @@ def _offsets(rng: np.random.Generator, shape: tuple[int, int, int], heterogeneit
     return np.asarray(offsets * size, np.float32)
 
 
-def _centred(weights: Array) -> Array:
+def _centred(weights: Numbers) -> Numbers:
     """Several classes: only differences between them matter, so their mean is taken out."""
     return weights - weights.mean(axis=-1, keepdims=True) if weights.shape[-1] > 1 else weights
 
 
-def _answers(rng: np.random.Generator, scores: Array, noise: float, task: Task) -> NDArray[Any]:
+def _answers(rng: np.random.Generator, scores: Numbers, noise: float, task: Task) -> Numbers:
     if task == "regression":
         return np.asarray(scores[..., 0] + noise * rng.standard_normal(scores.shape[:2], np.float32))
     return np.asarray(np.argmax(scores + noise * rng.gumbel(size=scores.shape), axis=-1))
 
 
-def _truth(weights: Array, offsets: Array, task: Task) -> Truth:
+def _truth(weights: Numbers, offsets: Numbers, task: Task) -> Truth:
     if task == "regression":
         return Truth(weights[..., 0], offsets[..., 0])
     return Truth(weights, offsets)

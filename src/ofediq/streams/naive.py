@@ -6,22 +6,18 @@ predictions so far. A loop over the steps keeps the memory at a few numbers per 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from ofediq.arrays import Flags, Floats, Numbers
 from ofediq.streams.dataset import UNKNOWN_LABEL
 from ofediq.streams.stream import Stream
-
-Curve = NDArray[np.float64]
-
 
 APART = ("constant", "majority", "mean")
 """References that know more than a client can at no bits, the future or others' targets: shown, but no measure."""
 
 
-def naive_references(stream: Stream) -> dict[str, Curve]:
+def naive_references(stream: Stream) -> dict[str, Floats]:
     """Accuracy(t) of a classification or MSE(t) of a regression, t = 1..T, for answers without a model.
 
     - "majority": the most frequent label of all earlier steps (all clients together); "mean": the mean target of
@@ -71,7 +67,7 @@ def naive_references(stream: Stream) -> dict[str, Curve]:
     return dict(zip(names, curves, strict=True))
 
 
-def last_known(stream: Stream, t: int, own: Curve) -> tuple[Curve, NDArray[np.bool_]]:
+def last_known(stream: Stream, t: int, own: Floats) -> tuple[Floats, Flags]:
     """Each client's last value before its sample of step t, [K], and whether there is one.
 
     Arguments:
@@ -92,41 +88,39 @@ def _rows(stream: Stream, t: int) -> NDArray[np.int32]:
     return rows
 
 
-def _tally(stream: Stream, targets: NDArray[Any]) -> Curve:
+def _tally(stream: Stream, targets: Numbers) -> Floats:
     """What each target adds to a memory, [targets, size]: counts per label, or (number, sum)."""
     if stream.classes is not None:
         return np.asarray(targets[:, None] == np.arange(stream.classes), np.float64)
     return np.stack([np.ones(len(targets)), np.asarray(targets, np.float64)], axis=1)
 
 
-def _answer(stream: Stream, tally: Curve) -> Curve:
+def _answer(stream: Stream, tally: Floats) -> Floats:
     """The most frequent label or the mean target of tallies [..., size]; 0 where one is empty."""
     if stream.classes is not None:
         return np.asarray(np.argmax(tally, axis=-1), np.float64)
     return np.asarray(tally[..., 1] / np.maximum(tally[..., 0], 1))
 
 
-def _known(stream: Stream, rows: NDArray[np.int32]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _known(stream: Stream, rows: NDArray[np.int32]) -> tuple[Numbers, Flags]:
     """The source's own previous targets, and which of them there are."""
     assert stream.dataset.previous is not None
     previous = stream.dataset.previous[rows]
     return previous, _is_known(stream, previous)
 
 
-def _past_or(
-    stream: Stream, past: NDArray[Any] | None, rows: NDArray[np.int32], otherwise: NDArray[Any]
-) -> NDArray[Any]:
+def _past_or(stream: Stream, past: Numbers | None, rows: NDArray[np.int32], otherwise: Numbers) -> Numbers:
     """The targets of the `past`, where it has them."""
     if past is None:
         return otherwise
     return np.where(_is_known(stream, past[rows]), past[rows], otherwise)
 
 
-def _is_known(stream: Stream, targets: NDArray[Any]) -> NDArray[np.bool_]:
+def _is_known(stream: Stream, targets: Numbers) -> Flags:
     return np.asarray(targets != UNKNOWN_LABEL if stream.task == "classification" else ~np.isnan(targets))
 
 
-def _points(stream: Stream, answers: NDArray[Any] | float, targets: NDArray[Any]) -> float:
+def _points(stream: Stream, answers: Numbers | float, targets: Numbers) -> float:
     """Hits, or squared errors, of one step."""
     if stream.task == "classification":
         return float(np.count_nonzero(answers == targets))

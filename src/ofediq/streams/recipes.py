@@ -13,16 +13,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ofediq.arrays import Numbers
 from ofediq.errors import DataError, extra, require_choice
 from ofediq.streams.dataset import UNKNOWN_LABEL, Task
 from ofediq.streams.draws import Draw, generator
 from ofediq.streams.locate import Upstream, read
 from ofediq.streams.scaling import Scaler
 from ofediq.streams.sources import ABOUT
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -41,11 +39,11 @@ class Unscaled:
         authors: the authors' scaling, or None where they have none.
     """
 
-    x: Array
-    y: Array
+    x: Numbers
+    y: Numbers
     task: Task
     classes: int | None = None
-    previous: Array | None = None
+    previous: Numbers | None = None
     feature_names: tuple[str, ...] = ()
     target_name: str = "y"
     auto: Scaler | Literal["minmax"] = "minmax"
@@ -180,11 +178,11 @@ def energy() -> Unscaled:
     )
 
 
-def _shifted(y: Array, unknown: float) -> Array:
+def _shifted(y: Numbers, unknown: float) -> Numbers:
     return np.concatenate([[unknown], y[:-1]])
 
 
-def _balanced_rows(y: Array, majority: int = 2_499) -> Array:
+def _balanced_rows(y: Numbers, majority: int = 2_499) -> Numbers:
     empty = np.flatnonzero(y == 0)
     chosen = generator(0, Draw.SUBSET).choice(empty, majority, replace=False)
     return np.sort(np.concatenate([chosen, np.flatnonzero(y != 0)]))
@@ -195,7 +193,7 @@ def _csv(name: str, **options: Any) -> Any:
     return extra("pandas", "sim").read_csv(io.BytesIO(read(source)), **options)
 
 
-def _idx(source: Upstream, magic: int) -> Array:
+def _idx(source: Upstream, magic: int) -> Numbers:
     """The array of bytes in a gzipped IDX file: magic, one big-endian size per axis, then the bytes."""
     content = gzip.decompress(read(source))
     found, *shape = struct.unpack_from(f">{1 + magic % 256}I", content)

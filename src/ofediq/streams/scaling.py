@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ofediq.arrays import Numbers
 from ofediq.errors import require_choice, require_fraction
 from ofediq.streams.dataset import Task
 
@@ -27,10 +27,10 @@ class Scaler(NamedTuple):
     offset: Any
     span: Any
 
-    def apply(self, values: NDArray[Any]) -> NDArray[Any]:
+    def apply(self, values: Numbers) -> Numbers:
         """Scale `values` [samples, ...]: float32 from bytes (images, which are large), float64 from the rest."""
         precision = np.float32 if values.dtype == np.uint8 else np.float64
-        scaled: NDArray[Any] = np.subtract(values, self.offset, dtype=precision)
+        scaled: Numbers = np.subtract(values, self.offset, dtype=precision)
         scaled /= self.span
         return scaled
 
@@ -43,7 +43,7 @@ class Scaler(NamedTuple):
 IDENTITY = Scaler(0.0, 1.0)
 
 
-def fit_scaler(values: NDArray[Any], kind: str, fit: float = 1.0) -> Scaler:
+def fit_scaler(values: Numbers, kind: str, fit: float = 1.0) -> Scaler:
     """The scaler of `kind` for the columns of `values` [samples, ...].
 
     "minmax" maps each column to [0, 1], "standard" to mean 0 and variance 1, "none" changes nothing. A constant
@@ -71,13 +71,13 @@ def fit_scaler(values: NDArray[Any], kind: str, fit: float = 1.0) -> Scaler:
     return Scaler(offset, np.where(span > _CONSTANT * largest, span, 1.0))
 
 
-def _ignoring_gaps(fold: np.ufunc, values: NDArray[Any]) -> Any:
+def _ignoring_gaps(fold: np.ufunc, values: Numbers) -> Any:
     """The smallest or largest of each column; 0 for a column without any value."""
     found = fold.reduce(values, axis=0)
     return np.nan_to_num(found) if values.dtype.kind == "f" else found
 
 
-def target_scaler(y: NDArray[Any], task: Task, kind: str, fit: float = 1.0) -> Scaler:
+def target_scaler(y: Numbers, task: Task, kind: str, fit: float = 1.0) -> Scaler:
     """The scaler of the targets: to [0, 1] for a regression, unless the features are not scaled either.
 
     >>> target_scaler(np.array([10.0, 300.0, 20.0]), "regression", "standard").range

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ofediq.arrays import Flags, Floats, Vector
 from ofediq.streams.columns import FEW_LABELS, is_number, numbers
 
 # Where programs keep whole numbers in 16 or 32 bits, the last ones often mean that there is none.
@@ -20,8 +20,6 @@ _MOST = 0.95  # of the cells, at most
 _AWAY = 0.1  # of the others' range: how far a number must be that stands for none in another column
 _MIDDLE = (0.05, 0.95)
 _WILD = 1e5  # times the width of the middle: no measurement is so far from all others
-
-Numbers = NDArray[np.float64]
 
 
 class Stray(NamedTuple):
@@ -62,7 +60,7 @@ def without_strays(frame: Any, names: Sequence[str]) -> tuple[Any, dict[str, Str
     return (frame.assign(**made) if made else frame), strays
 
 
-def _ends(values: Numbers) -> Mapping[float, bool]:
+def _ends(values: Floats) -> Mapping[float, bool]:
     """Numbers at the ends of a column that may be marks, and whether they are, by what they look like."""
     known, found = np.sort(values[~np.isnan(values)]), {}
     for turn in range(4):  # two at each end: -9999 and -999
@@ -95,7 +93,7 @@ def _looks_like_nothing(value: float | np.floating[Any], cells: int) -> bool:
     return (same and (cells > 1 or len(digits) > 2)) or float(size) in _LIMITS
 
 
-def _wild(values: Numbers) -> NDArray[np.bool_]:
+def _wild(values: Floats) -> Flags:
     known = values[~np.isnan(values)]
     if not len(known):
         return np.zeros(len(values), bool)
@@ -139,7 +137,7 @@ class Lookout:
         self._different = np.full((columns, FEW_LABELS + 1), np.nan)  # the first different numbers
         self._suspect, self._wild = np.full(columns, np.nan), np.full(columns, np.nan)
 
-    def clean(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+    def clean(self, values: Vector) -> Vector:
         """`values` [1, columns] with NaN for strays; they count as read."""
         row, known = values.reshape(-1).astype(np.float64), ~np.isnan(self._different[:, -1])
         width = np.maximum(self._high - self._low, 0.0)  # 0 before the first
@@ -161,7 +159,7 @@ class Lookout:
         self._count(row, read)
         return np.where(stray.reshape(values.shape), np.float32(np.nan), values)
 
-    def _count(self, row: Numbers, read: NDArray[np.bool_]) -> None:
+    def _count(self, row: Floats, read: Flags) -> None:
         """Remember numbers that are not among the first different ones, while there is room."""
         few = np.flatnonzero(read & np.isnan(self._different[:, -1]))
         few = few[~(self._different[few] == row[few, None]).any(1)]

@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ofediq.arrays import Flags, Numbers, Vector
 from ofediq.errors import InputError, require_integer
 from ofediq.streams.dataset import Dataset, Task
 from ofediq.streams.dealt import Dealt
@@ -66,12 +66,12 @@ class Stream:
         return int(self.order.shape[1])
 
     @property
-    def x(self) -> NDArray[np.float32]:
+    def x(self) -> Vector:
         """All samples, [samples, ...]; `order` indexes the first axis."""
         return self.dataset.x
 
     @property
-    def y(self) -> NDArray[Any]:
+    def y(self) -> Numbers:
         """All targets, [samples]."""
         return self.dataset.y
 
@@ -86,11 +86,11 @@ class Stream:
         return self.dataset.classes
 
     @cached_property
-    def present(self) -> NDArray[np.bool_]:
+    def present(self) -> Flags:
         """[steps, clients]: whether the client has a sample at the step."""
         if isinstance(self.order, Dealt):
             return np.broadcast_to(np.True_, self.order.shape)
-        mask: NDArray[np.bool_] = self.order != ABSENT
+        mask: Flags = self.order != ABSENT
         return mask
 
     @cached_property
@@ -98,7 +98,7 @@ class Stream:
         """Whether every client has a sample at every step."""
         return bool(self.present.all())
 
-    def step(self, t: int) -> tuple[NDArray[np.float32], NDArray[Any], NDArray[np.bool_]]:
+    def step(self, t: int) -> tuple[Vector, Numbers, Flags]:
         """Samples [clients, ...], targets [clients] and presence [clients] at step `t`, from 0.
 
         The rows of absent clients are zeros.

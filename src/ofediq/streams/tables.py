@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ofediq.arrays import Numbers
 from ofediq.errors import DataError, extra
 from ofediq.streams.cells import MISSING, encoding_of, names_in, not_utf8, separator_of
 from ofediq.streams.tidy import Unread, tidy
@@ -40,7 +40,7 @@ class Table:
 
     path: Path
     frame: Any
-    blocks: dict[str, NDArray[Any]]
+    blocks: dict[str, Numbers]
     unread: Mapping[str, Unread] = field(default_factory=dict)
     repeated: frozenset[str] = frozenset()
 
@@ -56,7 +56,7 @@ class Table:
     def _known(self) -> frozenset[str]:
         return frozenset(self.names)
 
-    def take(self, rows: NDArray[Any]) -> Table:
+    def take(self, rows: Numbers) -> Table:
         """The given rows, in the given order."""
         blocks = {name: block[rows] for name, block in self.blocks.items()}
         return replace(self, frame=self.frame.iloc[rows].reset_index(drop=True), blocks=blocks)
@@ -170,7 +170,7 @@ def _read_npz(path: Path) -> Table:
     return Table(path, extra("pandas", "sim").DataFrame(columns, index=index), blocks)
 
 
-def _array(path: Path, archive: Any, name: str) -> NDArray[Any]:
+def _array(path: Path, archive: Any, name: str) -> Numbers:
     """An array of an npz file, in the machine's byte order."""
     try:
         array = np.asarray(archive[name])

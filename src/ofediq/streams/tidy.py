@@ -6,8 +6,8 @@ import re
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ofediq.arrays import Flags
 from ofediq.errors import extra
 from ofediq.streams.cells import MISSING, NO_NUMBER, amount
 
@@ -109,8 +109,8 @@ def _plain_form(known: Any) -> Any:
     commas = known[known.str.contains(",", regex=False)]
     if not len(commas):
         return str
-    grouped: NDArray[np.bool_] = commas.str.fullmatch(_GROUPED).to_numpy()
-    decimal: NDArray[np.bool_] = commas.str.fullmatch(_DECIMAL_COMMA).to_numpy()
+    grouped: Flags = commas.str.fullmatch(_GROUPED).to_numpy()
+    decimal: Flags = commas.str.fullmatch(_DECIMAL_COMMA).to_numpy()
     if grouped.mean() >= _MOSTLY and commas.str.fullmatch(_SURELY_GROUPED).any():
         return lambda text: text.replace(",", "") if _GROUPED.fullmatch(text) else text
     if decimal.mean() >= _MOSTLY and not grouped[decimal].all():

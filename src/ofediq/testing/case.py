@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ofediq.arrays import Vector
 from ofediq.errors import InputError
 from ofediq.methods import Method
 from ofediq.methods.budgets.loudness import pack
@@ -17,8 +17,6 @@ from ofediq.models import Model, softmax
 from ofediq.randomness import Address
 from ofediq.simulation import Result, simulate
 from ofediq.streams import Stream, load, partition
-
-Vectors = npt.NDArray[np.float32]
 
 STEP, SEED = 12, 5  # where pieces are called: any step, any seed
 CLIENTS, STEPS = 12, 70  # more steps than the engine puts into one block, so that a run can stop in between
@@ -66,17 +64,17 @@ class Case:
         return None if self.method.compress.signal is None else pack(1.0)
 
     @cached_property
-    def dense(self) -> Vectors:
+    def dense(self) -> Vector:
         """[8, dim] updates with coordinates of all sizes around 1."""
         return _heavy(8, self.dim)
 
     @cached_property
-    def long(self) -> Vectors:
+    def long(self) -> Vector:
         """[3, 9001 or more] updates, long enough for what the bit counts promise."""
         return _heavy(3, max(self.dim, 9001))
 
     @cached_property
-    def shapes(self) -> dict[str, Vectors]:
+    def shapes(self) -> dict[str, Vector]:
         """Three updates that a compressor may be biased on."""
         spiky = np.zeros(self.dim, np.float32)
         few = np.array([1.0, 0.5, -0.1], np.float32)[: self.dim]
@@ -107,7 +105,7 @@ class Case:
         return simulate(self.running, self.stream, self.model, self.seed)
 
 
-def _heavy(rows: int, dim: int) -> Vectors:
+def _heavy(rows: int, dim: int) -> Vector:
     normal = np.random.default_rng(0).standard_normal((rows, dim))
     return np.asarray(normal * np.abs(normal), np.float32)
 

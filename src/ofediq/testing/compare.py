@@ -8,9 +8,8 @@ from typing import Any
 
 import jax
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from ofediq.arrays import Flags
 
 _CLOSE = 1e-4  # relative distance of two vectors that went through the same arithmetic in float32
 _RARE = 1e-9  # probability under which a count is not taken for chance
@@ -50,7 +49,7 @@ def agree(one: Any, other: Any) -> bool:
     return int(far.sum()) <= (1 if len(far) > 2 else 0)
 
 
-def likely(counts: Any, distribution: Any) -> npt.NDArray[np.bool_]:
+def likely(counts: Any, distribution: Any) -> Flags:
     """Whether each count is plausible: both exact tails of its distribution are above one in a billion.
 
     >>> from scipy import stats

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ofediq.arrays import Vector
 from ofediq.randomness import Address
-from ofediq.testing.case import SEED, STEP, Case, Vectors
+from ofediq.testing.case import SEED, STEP, Case
 from ofediq.testing.compare import agree, compiled, demand, quiet, repeated
 
 _ERRORS = 5  # standard errors that a mean may be off
@@ -81,7 +82,7 @@ def draws_are_addressed(case: Case) -> str:
     """Draws depend on (seed, step, client) and on nothing else: not on the order, the chunk or earlier calls."""
     compress, updates, ids = case.method.compress, case.dense, np.arange(8)
 
-    def call(rows: Vectors, numbers: Any) -> Any:
+    def call(rows: Vector, numbers: Any) -> Any:
         return compress.apply(rows, Address(SEED, STEP, numbers), case.signal)
 
     sent, _ = repeated("compress.apply", call, updates, ids, between=lambda: call(updates[:2] * 3, ids[:2]))
@@ -147,7 +148,7 @@ def survives_extremes(case: Case) -> str:
     return "zeros, 1e15 and 1e-15."
 
 
-def _apply(case: Case, updates: Vectors) -> tuple[Vectors, Vectors]:
+def _apply(case: Case, updates: Vector) -> tuple[Vector, Vector]:
     """What the simulator computes, with its shapes checked."""
     updates = np.asarray(updates, np.float32)
     sent, bits = case.method.compress.apply(
@@ -159,7 +160,7 @@ def _apply(case: Case, updates: Vectors) -> tuple[Vectors, Vectors]:
     return np.asarray(sent), np.asarray(bits)
 
 
-def _received(case: Case, update: Vectors, client: int) -> tuple[Vectors, int]:
+def _received(case: Case, update: Vector, client: int) -> tuple[Vector, int]:
     """What a server decodes from a client's bytes, and the bits of their payload."""
     compress = case.method.compress
     signal = None if case.signal is None else float(case.signal)
@@ -168,7 +169,7 @@ def _received(case: Case, update: Vectors, client: int) -> tuple[Vectors, int]:
     return compress.decode(encoded, update.size, address, signal), encoded.bits
 
 
-def _projected_error(case: Case, update: Vectors, directions: Any, rows: int) -> tuple[Any, Any]:
+def _projected_error(case: Case, update: Vector, directions: Any, rows: int) -> tuple[Any, Any]:
     """Mean and standard deviation of (sent - update) along each direction, over `rows` clients."""
     chunk = max(1, 2**20 // case.dim)
     parts = []

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ofediq.testing.case import SEED, STEP, Case, Vectors
+from ofediq.arrays import Vector
+from ofediq.testing.case import SEED, STEP, Case
 from ofediq.testing.compare import SkipError, agree, compiled, demand, quiet, repeated
 
 
@@ -34,7 +35,7 @@ def server_is_pure(case: Case) -> str:
     rule, start, totals = case.method.server, _start(case), _totals(case)
     state = rule.init(start)
 
-    def call(total: Vectors) -> Any:
+    def call(total: Vector) -> Any:
         return rule.apply(start, total, case.stream.clients, state)
 
     repeated("server.apply", call, totals[0], between=lambda: call(totals[1].copy()))
@@ -107,16 +108,16 @@ def broadcast_agrees(case: Case) -> str:
     return "3 broadcasts: NumPy, JAX and the wire."
 
 
-def _start(case: Case) -> Vectors:
+def _start(case: Case) -> Vector:
     return np.asarray(case.method.server.start(case.model.initial(case.seed)), np.float32)
 
 
-def _totals(case: Case) -> Vectors:
+def _totals(case: Case) -> Vector:
     """Sums of what clients send, as long as that is."""
     return case.dense[:, : case.method.client.sends(case.dim)["update"]]
 
 
-def _models(case: Case) -> Vectors:
+def _models(case: Case) -> Vector:
     """Models inside the rule's domain, where it has one: around the start."""
     noise = 1 + 0.1 * np.random.default_rng(4).standard_normal((8, case.dim))
     return np.asarray(_start(case) * noise, np.float32)

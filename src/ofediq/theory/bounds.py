@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ofediq.arrays import Floats
 from ofediq.errors import InputError, require, require_integer, require_nonnegative, require_positive
 from ofediq.theory.rates import MAX_COUNT, Rate, RateSummary, rate_summary
 
@@ -121,7 +122,7 @@ def regret_bound_curve(
     smoothness: float,
     quantizer_variance: float = 0.0,
     period: int = 1,
-) -> npt.NDArray[np.float64]:
+) -> Floats:
     """Theorem 1 (no quantiser, period 1) or 2 (else) at every step, not only at the last one.
 
         regret up to t <= K ||w_1 - w*||^2 / (2 eta) + c sum over tau <= t of sum_k ||gradient_k,tau(w*)||^2

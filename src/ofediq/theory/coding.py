@@ -22,9 +22,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ofediq.arrays import Floats
 from ofediq.errors import InputError, require
 from ofediq.theory.quantizer import Ints
-from ofediq.theory.rates import Floats
 
 NORM_BITS = 16
 """Bits of a norm, rounded without bias; the variance of that, below 2^-17 of its square, is left out."""

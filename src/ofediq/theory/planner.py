@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from ofediq.arrays import Floats
 from ofediq.errors import InputError, require, require_choice, require_fraction, require_integer
 from ofediq.theory.bounds import regret_constant
 from ofediq.theory.coding import RateModel, gaussian_rates
@@ -22,7 +23,7 @@ from ofediq.theory.quantizer import (
     message_bits,
     quantizer_variance,
 )
-from ofediq.theory.rates import MAX_COUNT, Floats, ProportionalRates
+from ofediq.theory.rates import MAX_COUNT, ProportionalRates
 from ofediq.theory.search import Objective, minimise
 from ofediq.theory.table import expected_bits
 

@@ -7,8 +7,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from ofediq.arrays import Floats
 from ofediq.errors import require_choice, require_integer
-from ofediq.theory.rates import Floats
 
 Ints = NDArray[np.int64]
 VarianceBound = Literal["min", "sqrt"]

@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ofediq.arrays import Floats
 from ofediq.errors import InputError, require, require_integer
-
-Floats = NDArray[np.float64]
-"""A float64 array, or a NumPy scalar of that type."""
 
 Rate = float | Sequence[float] | Floats
 """The probability p_k that client k sends: one number for all clients, or one number per client."""

@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ofediq.arrays import Floats
 from ofediq.theory.quantizer import MAX_LEVELS, Ints, VarianceBound, bits_on_grid, variance_on_grid
-from ofediq.theory.rates import Floats
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,10 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, Vector, namespace
 from ofediq.codec.arithmetic import block_norms, signed_symbols, symbol_values
 from ofediq.codec.blocks import MAX_DIM
 from ofediq.codec.draws import stream_draws
-from ofediq.codec.message import Vector
 from ofediq.codec.schemes.scheme import Encoded, UsualScheme, require_length, require_no_tail, vector
 from ofediq.codec.skellam import MAX_VARIANCE, secret_skellam, skellam
 from ofediq.errors import WireError, require

@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, Vector, namespace
 from ofediq.codec.arithmetic import MAX_NORM
 from ofediq.codec.blocks import block_layout
 from ofediq.codec.entropy import decode_entropy, encode_entropy
-from ofediq.codec.message import Symbols, Vector, check_norms, check_symbols, require_norm_bits
+from ofediq.codec.message import Symbols, check_norms, check_symbols, require_norm_bits
 from ofediq.codec.norms import norm_bytes, norms_from_bytes
 from ofediq.codec.packed import fixed_bytes, pack, packed_payload_bytes, unpack, unpack_rows, unpack_values
 from ofediq.codec.readers import SymbolScale

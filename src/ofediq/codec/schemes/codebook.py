@@ -8,10 +8,9 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, Vector, namespace
 from ofediq.codec.arithmetic import block_norms, short_norms
 from ofediq.codec.blocks import MAX_DIM, block_layout
-from ofediq.codec.message import Vector
 from ofediq.codec.norms import norm_bytes
 from ofediq.codec.packed import digit_bytes, pack_digits, unpack_digits
 from ofediq.codec.schemes.scheme import (

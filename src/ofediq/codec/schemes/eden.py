@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, Vector, namespace
 from ofediq.codec.arithmetic import MAX_NORM
-from ofediq.codec.message import Vector
 from ofediq.codec.rotation import rotation_blocks
 from ofediq.codec.schemes.rotated import Rotated
 from ofediq.codec.schemes.scheme import Encoded, UsualScheme, vector
@@ -105,7 +103,7 @@ class Eden(UsualScheme):
         return made
 
 
-def drawn(dim: int, keep: int, key: Key) -> tuple[Array, npt.NDArray[np.float32]]:
+def drawn(dim: int, keep: int, key: Key) -> tuple[Array, Vector]:
     """One coordinate of each of `keep` nearly equal runs, [n, keep] ascending, and how many each stands for.
 
     Every coordinate of a run is as likely, so what is drawn, times what it stands for, is unbiased.

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, Vector, namespace
 from ofediq.codec.arithmetic import MAX_LEVELS, MAX_NORM, TINY, signed_symbols, symbol_values
 from ofediq.codec.draws import stream_draws
 from ofediq.codec.entropy import pop_symbols, push_symbols
-from ofediq.codec.message import Symbols, Vector
+from ofediq.codec.message import Symbols
 from ofediq.codec.packed import pack, packed_symbol_bytes, unpack
 from ofediq.codec.schemes.scheme import (
     Encoded,

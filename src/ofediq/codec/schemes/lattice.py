@@ -8,11 +8,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, Vector, namespace
 from ofediq.codec.arithmetic import MAX_LEVELS, block_norms
 from ofediq.codec.draws import stream_draws
 from ofediq.codec.entropy import pop_symbols, push_symbols
-from ofediq.codec.message import Symbols, Vector
+from ofediq.codec.message import Symbols
 from ofediq.codec.norms import norm_bytes
 from ofediq.codec.rotated import DITHER_STEPS, MAX_ROTATED_NORM
 from ofediq.codec.schemes.scheme import (

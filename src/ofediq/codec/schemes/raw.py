@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ofediq.arrays import Array, namespace
-from ofediq.codec.message import Vector
+from ofediq.arrays import Array, Vector, namespace
 from ofediq.codec.schemes.scheme import Encoded, UsualScheme, read_floats, vector, write_floats
 from ofediq.randomness import Address
 

@@ -7,9 +7,8 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, Vector, namespace
 from ofediq.codec.arithmetic import block_maxima, symbol_values
-from ofediq.codec.message import Vector
 from ofediq.codec.norms import norm_bytes
 from ofediq.codec.packed import digit_bytes, pack_digits, unpack_digits
 from ofediq.codec.schemes.scheme import (

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from ofediq.arrays import Array
+from ofediq.arrays import Array, Vector
 from ofediq.codec.blocks import MAX_DIM
 from ofediq.codec.draws import Source, stream_draws
-from ofediq.codec.message import Vector, as_vector, check_finite, check_norms
+from ofediq.codec.message import as_vector, check_finite, check_norms
 from ofediq.codec.norms import norms_from_bytes
 from ofediq.errors import InputError, WireError, require, require_integer
 from ofediq.randomness import Address, Purpose

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, Vector, namespace
 from ofediq.codec.arithmetic import row_means, short_norms
-from ofediq.codec.message import Vector, require_norm_bits
+from ofediq.codec.message import require_norm_bits
 from ofediq.codec.norms import norm_bytes
 from ofediq.codec.schemes.scheme import (
     Encoded,

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ofediq.arrays import Array, faster, namespace
-from ofediq.codec.message import Symbols, Vector
+from ofediq.arrays import Array, Vector, faster, namespace
+from ofediq.codec.message import Symbols
 from ofediq.codec.schemes.raw import Raw
 from ofediq.codec.schemes.scheme import Encoded, Scheme, UsualScheme, require_no_tail, vector
 from ofediq.codec.stack import Stack

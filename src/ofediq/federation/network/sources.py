@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TextIO
 
 import numpy as np
-import numpy.typing as npt
 
+from ofediq.arrays import Flags, Floats, Numbers
 from ofediq.errors import DataError, InputError, shown
 from ofediq.federation.network.outlets import Outlet
 from ofediq.federation.protocol.learner import Learner
@@ -95,13 +95,7 @@ class Replay:
         return SourceSample(self.x[step - 1], self.y[step - 1], time, step)
 
 
-def write_replay(
-    path: Path,
-    x: npt.NDArray[Any],
-    y: npt.NDArray[Any],
-    present: npt.NDArray[np.bool_],
-    time: npt.NDArray[np.float64] | None = None,
-) -> None:
+def write_replay(path: Path, x: Numbers, y: Numbers, present: Flags, time: Floats | None = None) -> None:
     """Record one client's stream for `Replay`."""
     more: dict[str, Any] = {} if time is None else {"time": time}
     np.savez(path, x=x, y=y, present=present, **more)

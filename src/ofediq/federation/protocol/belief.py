@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from ofediq.arrays import Floats
 from ofediq.federation.protocol.reports import Report
 
 RECENT = 64
@@ -27,8 +28,6 @@ _FEW = 4  # so few members say nothing about what is usual
 _TRIMMED = 30  # per cent of the members, at either end, that do not say what is usual
 _MEMORY, _MANY = 64, 16  # reports over which a member's means are taken; over which it is marked
 _ODD, _EVEN = 0.7, 0.3  # share of reports out of line at which a mark is made, and taken away
-
-Floats = npt.NDArray[np.float64]
 
 
 class Belief:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from ofediq.arrays import Vector
 from ofediq.errors import InputError, require
 from ofediq.federation.names import require_name
 from ofediq.federation.protocol.canary import Canary
@@ -74,7 +74,7 @@ class Coordinator:
         seed: int = 0,
         epoch: int = 1,
         saved: ServerState | None = None,
-        initial: npt.NDArray[np.float32] | None = None,
+        initial: Vector | None = None,
     ) -> None:
         require_name("federation", federation)
         self.federation, self.monitor = federation, monitor
@@ -123,7 +123,7 @@ class Coordinator:
         return self.keeper.step
 
     @property
-    def params(self) -> npt.NDArray[np.float32]:
+    def params(self) -> Vector:
         """The model."""
         return np.asarray(self.keeper.state.params, np.float32)
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
+from ofediq.arrays import Numbers
 from ofediq.storage import save_bytes
 
 Point = Mapping[str, float]
@@ -82,7 +82,7 @@ def read_points(path: Path, count: int, step: int) -> tuple[list[dict[str, float
     return [point for point in points[:count] if point.get("step", 0) <= step], spacing
 
 
-def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, npt.NDArray[Any]]:
+def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Numbers]:
     """What is known of the clients, by name of the field; nothing known is NaN.
 
     >>> columns([{"name": "a", "sent": 3, "last_seen": None}])
@@ -96,7 +96,7 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, npt.NDArray[Any]]:
     return made
 
 
-def rows_of(names: Sequence[str], found: Mapping[str, npt.NDArray[Any]]) -> list[dict[str, Any]]:
+def rows_of(names: Sequence[str], found: Mapping[str, Numbers]) -> list[dict[str, Any]]:
     """The inverse of `columns`."""
     lists = {
         name: [None if value != value else value for value in array.tolist()] for name, array in found.items()

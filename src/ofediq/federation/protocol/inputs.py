@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ofediq.arrays import Floats, Numbers, Vector
 from ofediq.errors import DataError, InputError, shown
 from ofediq.federation.protocol.intervals import Misses
 from ofediq.federation.protocol.task import ModelSpec
@@ -21,7 +21,7 @@ from ofediq.streams.cells import NO_NUMBER, amount
 from ofediq.streams.features import PipelineMemory, known
 from ofediq.streams.strays import Lookout
 
-Row = npt.NDArray[np.float32]
+Row = Vector
 
 
 class Past(NamedTuple):
@@ -33,7 +33,7 @@ class Past(NamedTuple):
         misses: its errors so far, for intervals.
     """
 
-    last: npt.NDArray[np.float64]
+    last: Floats
     features: PipelineMemory | tuple[()]
     misses: Misses
 
@@ -114,7 +114,7 @@ class Inputs:
         self.past = self.past._replace(features=memory)
         return row
 
-    def naive(self, label: npt.NDArray[Any]) -> float | None:
+    def naive(self, label: Numbers) -> float | None:
         """The error of the client's last label, as it was known at the prediction, for this one; None without any."""
         last, now = float(self.past.last[0]), float(label[0])
         if self._ahead > 1 and isinstance(self.past.features, PipelineMemory):
@@ -128,7 +128,7 @@ class Inputs:
         """Whether predictions are numbers that start from the client's own past, and from nothing before it."""
         return self.pipeline is not None and not self.labelled
 
-    def due(self, sample: Any, label: npt.NDArray[Any]) -> Any | None:
+    def due(self, sample: Any, label: Numbers) -> Any | None:
         """Whose prediction `label`, the row's own, answers: that of `sample`, or N rows ahead of an earlier one.
 
         The first N - 1 labels answer nobody; they count as seen.
@@ -140,7 +140,7 @@ class Inputs:
             self.past = self.past._replace(features=self.pipeline.learn(self.past.features, label))
         return None
 
-    def learn(self, label: npt.NDArray[Any], error: float | None) -> None:
+    def learn(self, label: Numbers, error: float | None) -> None:
         """This label belonged to the client's oldest open sample; `error` is its prediction's, or None."""
         memory, misses = self.past.features, self.past.misses
         if self.pipeline is not None:
@@ -150,7 +150,7 @@ class Inputs:
             misses = misses.after(error)
         self.past = Past(label.astype(np.float64), memory, misses)
 
-    def label(self, y: Any) -> npt.NDArray[Any]:
+    def label(self, y: Any) -> Numbers:
         """A target, [1]: float32, or the number of its label."""
         names = () if self.spec is None else self.spec.labels
         if names:
@@ -176,7 +176,7 @@ class Inputs:
             raise InputError(f"`y` must be a class from 0 to {limit - 1}, got {y!r}")
         return np.asarray([int(number)])
 
-    def stray(self, label: npt.NDArray[Any]) -> bool:
+    def stray(self, label: Numbers) -> bool:
         """Whether a target on its way to `learn` stands for none, such as -999; asked once for each."""
         return self.anchored and bool(np.isnan(self._targets.clean(label)).any())
 
@@ -217,7 +217,7 @@ def samples_in(x: Any) -> Any:
     return x
 
 
-def _read(given: npt.NDArray[np.float64]) -> Row:
+def _read(given: Floats) -> Row:
     """Readings for a pipeline: NaN for what is too large to be one; infinity stays, to be refused."""
     return np.where(np.isinf(given), given, known(given)).astype(np.float32)
 

@@ -6,14 +6,15 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
+
+from ofediq.arrays import Floats
 
 _NINE_OF_TEN = 1.645  # deviations of a normal distribution
 _OUTSIDE = 0.1  # share of targets that may lie outside
 _SPAN = 100.0  # errors that the usual error is the mean of, about
 _RATE = 0.05  # of the width: a target outside widens it by 4.6 %, one inside narrows it by 0.5 %
 
-Number = npt.NDArray[np.float64]  # [1]
+Number = Floats  # [1]
 
 
 class Misses(NamedTuple):

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ofediq.arrays import Vector
 from ofediq.errors import CheckpointError
 from ofediq.federation.protocol.broadcasting import Broadcasting
 from ofediq.federation.protocol.divergence import Watch, restarted, smaller
@@ -54,7 +54,7 @@ class Keeper:
         task: Task,
         epoch: int,
         clients: int,
-        initial: npt.NDArray[np.float32] | None = None,
+        initial: Vector | None = None,
     ) -> None:
         self.federation, self.method, self.model, self.task = federation, method, model, task
         self.seed, self.dim, self.epoch = task.seed, task.dim, epoch

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ofediq.arrays import Numbers, Vector
 from ofediq.errors import InputError, WireError
 from ofediq.federation import clock
 from ofediq.federation.protocol.inputs import Inputs
@@ -36,8 +36,6 @@ from ofediq.federation.protocol.task import Task, differences, version_of
 from ofediq.federation.protocol.window import OpenWindow
 from ofediq.methods import round as rounds
 from ofediq.models import Model
-
-Vector = npt.NDArray[np.float32]
 
 log = logging.getLogger("ofediq.federation")
 
@@ -372,7 +370,7 @@ class Learner:
         """What it remembers at the end of a window."""
         return Memory(lost, counted, one.opened.step, one.said or b"", self._inputs().past, self.position)
 
-    def _count(self, inputs: Inputs, label: npt.NDArray[Any], error: float) -> None:
+    def _count(self, inputs: Inputs, label: Numbers, error: float) -> None:
         """Count the prediction for a sample whose label is known now."""
         naive = inputs.naive(label)
         # A guess from nothing says nothing: its error would be the target's size.

@@ -6,8 +6,8 @@ from collections import OrderedDict
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ofediq.arrays import Vector
 from ofediq.errors import require_integer
 from ofediq.federation.protocol.inputs import Inputs
 from ofediq.models import Model
@@ -37,7 +37,7 @@ class Prediction(NamedTuple):
 class Asked(NamedTuple):
     """A prediction that waits for its label: what the model read, and the models that answered."""
 
-    row: npt.NDArray[np.float32]
+    row: Vector
     experts: Experts
 
     def answer(self, model: Model, inputs: Inputs, step: int) -> Prediction:
@@ -65,13 +65,13 @@ class Waiting:
         self.most = require_integer("remember", most, 1)
         self._asked: OrderedDict[Any, Asked] = OrderedDict()
 
-    def add(self, sample: Any, readings: npt.NDArray[np.float32], asked: Asked) -> None:
+    def add(self, sample: Any, readings: Vector, asked: Asked) -> None:
         """Keep a prediction until its label comes."""
         self._asked[_key(sample, readings)] = asked
         while len(self._asked) > self.most:
             self._asked.popitem(last=False)
 
-    def take(self, sample: Any, readings: npt.NDArray[np.float32] | None = None) -> Asked | None:
+    def take(self, sample: Any, readings: Vector | None = None) -> Asked | None:
         """The prediction for a sample, which waits no longer; None if there was none."""
         return self._asked.pop(_key(sample, readings), None)
 
@@ -80,5 +80,5 @@ class Waiting:
         self._asked.clear()
 
 
-def _key(sample: Any, readings: npt.NDArray[np.float32] | None) -> Any:
+def _key(sample: Any, readings: Vector | None) -> Any:
     return readings.tobytes() if sample is None and readings is not None else sample

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ofediq.arrays import Vector
 from ofediq.codec import Encoded
 from ofediq.errors import WireError
 from ofediq.federation.protocol.messages import UpdateMessage, read_body
@@ -25,7 +25,7 @@ from ofediq.methods.round import RoundState, formula_bits
 from ofediq.methods.server.rule import Totals
 from ofediq.randomness import Address
 
-Vectors = dict[str, npt.NDArray[np.float32]]
+Vectors = dict[str, Vector]
 
 
 class Update(NamedTuple):

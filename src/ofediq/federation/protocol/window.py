@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ofediq.arrays import Numbers, Vector
 from ofediq.codec import Additive, Encoded
 from ofediq.errors import told
 from ofediq.federation.protocol.messages import LostError, ModelMessage, Publish, read_chain, write_body
@@ -131,22 +131,20 @@ class OpenWindow:
         before = opened.step - int(self.task.method.window_to(opened.step))
         return (self.opened.epoch, self.opened.step, self.opened.final) == (opened.epoch, before, False)
 
-    def moved(self, opened: ModelMessage) -> npt.NDArray[np.float32]:
+    def moved(self, opened: ModelMessage) -> Vector:
         """The model of this round, moved by the difference in `opened`."""
         task, step = self.task, self.opened.step
         copy = np.asarray(self.opened.down.model)
         encoded = opened.difference or Encoded(b"")
         return task.method.broadcast.decode(encoded, True, copy, task.dim, task.seed, step)
 
-    def learn(
-        self, row: npt.NDArray[np.float32] | None, label: npt.NDArray[Any], losses: tuple[Any, ...]
-    ) -> None:
+    def learn(self, row: Vector | None, label: Numbers, losses: tuple[Any, ...]) -> None:
         """One local step on what was made of a sample; `losses` are those of the experts that answered.
 
         Without a `row` the label answers no prediction, and there is nothing to learn from it.
         """
 
-        def gradients(at: Any) -> npt.NDArray[np.float32]:
+        def gradients(at: Any) -> Vector:
             if row is None:
                 return np.zeros((1, self.model.dim), np.float32)
             return np.asarray(self.model.client_gradients(at, row, label))

@@ -19,12 +19,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ofediq.arrays import Floats
 from ofediq.methods.composition import Method
 from ofediq.settings import Count, Ranged
-
-Curve = npt.NDArray[np.float64]
 
 REPORT, STEP, FRAME, LENGTH, HEAD, SHORT_HEAD, ACKNOWLEDGEMENT = 4, 2, 7, 4, 24, 9, 4
 _KINDS = ("task", "model", "d")  # topics that all clients listen to
@@ -84,8 +82,8 @@ class Connection(Ranged):
         return connect + subscribe + greeting + welcome + told + 5 * ACKNOWLEDGEMENT + 2
 
     def total(
-        self, method: Method, dim: int, clients: int, *, senders: Curve, wire: Curve, downlink: Curve
-    ) -> Curve:
+        self, method: Method, dim: int, clients: int, *, senders: Floats, wire: Floats, downlink: Floats
+    ) -> Floats:
         """Bytes on all clients' sockets at every step, both directions, from the first model on.
 
         Args:
@@ -107,7 +105,7 @@ class Connection(Ranged):
             up = up + ends * (clients - senders) * self.pass_bytes()
         size = downlink / 8
         down = self.broadcast_bytes(method) + size + _longer(size + self.broadcast_bytes(method))
-        total: Curve = up + ends * clients * down
+        total: Floats = up + ends * clients * down
         return total
 
     def _published(self, topic: int, payload: int, acknowledged: bool = True) -> int:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ofediq.arrays import Array, float32, namespace, repeat
+from ofediq.arrays import Array, Vector, float32, namespace, repeat
 from ofediq.codec import Encoded
 from ofediq.codec import Grid as GridScheme
 from ofediq.errors import WireError
 from ofediq.methods.broadcast import SERVER, Broadcast
 from ofediq.methods.budgets.windows import Growing
-from ofediq.methods.compress import Vector, identity
+from ofediq.methods.compress import identity
 from ofediq.methods.pieces import piece
 from ofediq.randomness import Address
 from ofediq.settings import Fading, Positive, Share

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ofediq.arrays import Flags, Numbers
 from ofediq.methods.composition import Method
 
 SHARE, CARRIED = 3.0, 64
@@ -48,7 +49,7 @@ class Purse:
 
     def pays(
         self, numbers: npt.ArrayLike, bits: npt.ArrayLike, members: int, kept: npt.ArrayLike = 1.0
-    ) -> npt.NDArray[np.bool_]:
+    ) -> Flags:
         """Which of these members, each named once, may still send so many bits; theirs are spent.
 
         Of their last updates the guard has left `kept`.
@@ -97,7 +98,7 @@ class Purse:
             "mean": self._mean,
         }
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def restore(self, arrays: Mapping[str, Numbers]) -> None:
         """Continue from an earlier `export`."""
         self.rounds = int(arrays["rounds"])
         self._spent, self._when = np.array(arrays["spent"]), np.array(arrays["when"])

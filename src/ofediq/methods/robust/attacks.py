@@ -11,12 +11,12 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, Vector, namespace
 from ofediq.codec import Encoded
 from ofediq.errors import require_choice
 from ofediq.methods.budgets.loudness import length
 from ofediq.methods.composition import Method
-from ofediq.methods.compress import Compressor, Vector
+from ofediq.methods.compress import Compressor
 from ofediq.methods.pieces import piece
 from ofediq.randomness import Address
 from ofediq.settings import Positive, Share

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from ofediq.arrays import Flags, Floats
 
 HARMED, SERVED = -0.15, 0.1
 """Cosine of the middle member below which all of them are harmed together; and from which it is well again."""
@@ -50,7 +50,7 @@ _HALVINGS, _LEAST = 12, 0.1  # how often; weights below it are none
 
 
 def balanced(
-    wishes: Floats, moved: Floats, rows: Floats, senders: npt.NDArray[np.intp], known: npt.NDArray[np.bool_]
+    wishes: Floats, moved: Floats, rows: Floats, senders: npt.NDArray[np.intp], known: Flags
 ) -> Floats:
     """The weights in [0, 1] of a round's updates.
 

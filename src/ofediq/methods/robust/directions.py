@@ -5,12 +5,9 @@ Not by BLAS where that is not many numbers: its threads cost more than the arith
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from ofediq.arrays import Floats, Numbers
 
 FAR, ALONG, NEAR = 1.5, 3.0, 5.0
 """A member may deviate by FAR usual deviations, and in one direction by ALONG times what is usual there; at least by
@@ -19,7 +16,7 @@ NEAR usual lengths."""
 _AXES, _ALONE = 2, 0.9  # directions in which members differ most; share of a deviation that lies in one
 
 
-def deviation(sums: Floats, weights: npt.NDArray[Any], centre: Floats) -> Floats:
+def deviation(sums: Floats, weights: Numbers, centre: Floats) -> Floats:
     """Of each sum from the nearest point between 0 and weight centre."""
     along = dots(sums, centre) / max(float((centre * centre).sum()), 1e-30)
     found: Floats = sums - np.clip(along, 0, weights)[:, None] * centre
@@ -74,6 +71,6 @@ def dots(rows: Floats, vector: Floats) -> Floats:
     return found
 
 
-def lower_median(values: npt.NDArray[Any]) -> float:
+def lower_median(values: Numbers) -> float:
     """The middle one, or the lower one of the two in the middle."""
     return float(np.sort(values)[(values.size - 1) // 2])

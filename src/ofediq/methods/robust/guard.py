@@ -18,13 +18,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ofediq.arrays import Flags, Floats, Numbers, Vector
 from ofediq.errors import require
 from ofediq.methods.robust.balance import balanced
 from ofediq.methods.robust.directions import deviation, dots, lower_median, normed, within
 from ofediq.methods.robust.measures import SKETCH, folded, measured
-
-Floats = npt.NDArray[np.float64]
-Numbers = npt.NDArray[Any]
 
 CLIP = 20.0
 """Default limit of a single update, in usual ones."""
@@ -88,8 +86,8 @@ class Guard:
         require(clip is None or clip > 1, "clip", "must be above 1, or left out", clip)
         self.clip, self.regular, self.secret = clip, regular, 0
         self.rounds, self.updates, self.frequency = 0, 0, 1.0
-        self._room: dict[str, npt.NDArray[np.float32]] = {}  # by part of the message, [members]
-        self._usual: dict[str, npt.NDArray[np.float32]] = {}
+        self._room: dict[str, Vector] = {}  # by part of the message, [members]
+        self._usual: dict[str, Vector] = {}
         self._count = np.zeros(0, np.int64)
         self._last = np.zeros(0, np.int64)  # number of the member's last update among all
         self._round = np.zeros(0, np.int64)  # and its round
@@ -101,7 +99,7 @@ class Guard:
         self._moved = np.zeros(_WIDE)  # what all of them came to, as it counted
         self._share = np.zeros(0, np.float32)  # mean share of them that was within the limit
         self._banned = np.zeros(0, bool)
-        self._signs: dict[int, npt.NDArray[np.float32]] = {}  # by size
+        self._signs: dict[int, Vector] = {}  # by size
 
     @property
     def quarantined(self) -> frozenset[int]:
@@ -134,7 +132,7 @@ class Guard:
 
     def weigh(
         self,
-        updates: Mapping[int, Mapping[str, npt.NDArray[Any]]],
+        updates: Mapping[int, Mapping[str, Numbers]],
         *,
         unit: float = 1.0,
         least: float = 0.0,
@@ -205,7 +203,7 @@ class Guard:
             "usual": dict(self._usual),
         }
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def restore(self, arrays: Mapping[str, Numbers]) -> None:
         """Continue from an earlier `export`, whose arrays have names such as "usual/update"."""
         for name, array in arrays.items():
             table, _, part = name.partition("/")
@@ -218,7 +216,7 @@ class Guard:
             elif name in (*_TABLES, "moved"):  # an earlier version may have known more
                 setattr(self, f"_{name}", array.astype(getattr(self, f"_{name}").dtype))
 
-    def _recent(self) -> npt.NDArray[np.bool_]:
+    def _recent(self) -> Flags:
         """Whose updates say what is usual."""
         return np.asarray((self._count > 0) & (self._last > self.updates - RECENT) & ~self._banned)
 
@@ -245,8 +243,8 @@ class Guard:
         alone = self.updates >= ASSUMED and 2 * far.sum() <= len(far)
         return np.where(far & alone, 0.0, factors)
 
-    def _table(self, tables: dict[str, Any], part: str, first: float) -> npt.NDArray[np.float32]:
-        known: npt.NDArray[np.float32] = tables.get(part, np.zeros(0, np.float32))
+    def _table(self, tables: dict[str, Any], part: str, first: float) -> Vector:
+        known: Vector = tables.get(part, np.zeros(0, np.float32))
         if known.size < self._count.size:
             more = np.full(self._count.size - known.size, first, np.float32)
             known = np.concatenate([known, more])
@@ -306,7 +304,7 @@ class Guard:
         )
         return found
 
-    def _signs_of(self, size: int) -> npt.NDArray[np.float32]:
+    def _signs_of(self, size: int) -> Vector:
         """Random signs of coordinates, the same for all rounds."""
         if size not in self._signs:
             rng = np.random.default_rng(self.secret + size)

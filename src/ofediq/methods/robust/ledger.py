@@ -20,11 +20,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ofediq.arrays import Numbers, Vector
 from ofediq.methods.client import ClientRule, Down
-
-Vector = npt.NDArray[np.float32]
 
 MOST_SAVED = 2**25
 """Bytes of a ledger that a server writes with its state in every round; a larger one is lost with the server."""
@@ -131,7 +129,7 @@ class Ledger:
             return {}
         return {"said": self._said, "held": self._held, "known": self._known, "silent": self._silent}
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def restore(self, arrays: Mapping[str, Numbers]) -> None:
         """Continue from an earlier `export`."""
         for name, array in arrays.items():
             setattr(self, f"_{name}", np.array(array, getattr(self, f"_{name}").dtype))

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from ctypes import c_int64, c_void_p
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ofediq.arrays import Floats, Numbers, Vector
 from ofediq.errors import InputError
 from ofediq.kernels import library
-
-Floats = npt.NDArray[np.float64]
-Vector = npt.NDArray[np.float32]
 
 SKETCH = 64
 """Numbers that a direction is kept in, at least."""
@@ -51,7 +48,7 @@ def measured(vectors: Sequence[Vector], signs: Vector, width: int = SKETCH) -> t
     return lengths, sketches
 
 
-def folded(sketches: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
+def folded(sketches: Numbers, width: int) -> Numbers:
     """Wide sketches as narrow ones, [n, width].
 
     >>> folded(np.array([[1.0, 2.0, 3.0, 4.0]]), 2).tolist()
@@ -59,7 +56,7 @@ def folded(sketches: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
     """
     if sketches.shape[1] == width:
         return sketches
-    found: npt.NDArray[Any] = sketches.reshape(len(sketches), sketches.shape[1] // width, width).sum(1)
+    found: Numbers = sketches.reshape(len(sketches), sketches.shape[1] // width, width).sum(1)
     return found
 
 
@@ -90,5 +87,5 @@ def _addresses(vectors: Sequence[Vector], dim: int) -> tuple[npt.NDArray[np.uint
     return np.array([vector.__array_interface__["data"][0] for vector in kept], np.uintp), kept
 
 
-def _given(*arrays: npt.NDArray[Any]) -> tuple[c_void_p, ...]:
+def _given(*arrays: Numbers) -> tuple[c_void_p, ...]:
     return tuple(c_void_p(array.ctypes.data) for array in arrays)

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ofediq.arrays import Array
+from ofediq.arrays import Array, Flags, Vector
 from ofediq.methods.budgets.loudness import UNKNOWN, length, unpack
 from ofediq.methods.budgets.purse import Purse
 from ofediq.methods.client import Down
@@ -58,7 +57,7 @@ class Weighed(NamedTuple):
 
     factors: dict[int, float]  # of what each sender wants
     taken: frozenset[int]  # whose updates were taken
-    vectors: Mapping[int, Mapping[str, npt.NDArray[np.float32]]]  # by name, that count in their place
+    vectors: Mapping[int, Mapping[str, Vector]]  # by name, that count in their place
     weights: dict[int, float]  # by which they are multiplied
 
 
@@ -67,7 +66,7 @@ def weighed(
     ledger: Ledger | None,
     method: Method,
     down: Down,
-    updates: Mapping[int, Mapping[str, npt.NDArray[np.float32]]],
+    updates: Mapping[int, Mapping[str, Vector]],
     clients: int,
 ) -> Weighed:
     """What counts of a round's updates, vectors by name, by number; live and simulated alike.
@@ -121,12 +120,12 @@ class Scales:
     def totals(
         self,
         down: Down,
-        messages: Mapping[str, npt.NDArray[np.float32]],
-        sent: npt.NDArray[np.bool_],
-        bits: npt.NDArray[np.float32],
+        messages: Mapping[str, Vector],
+        sent: Flags,
+        bits: Vector,
         *,
         step: int,
-    ) -> tuple[Totals, npt.NDArray[np.bool_]]:
+    ) -> tuple[Totals, Flags]:
         """What the server gets of a round, and whose messages counted, [n].
 
         Of `messages` [n, ...] those in `sent` [n] came, with so many bits [n].

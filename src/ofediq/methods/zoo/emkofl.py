@@ -8,14 +8,13 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ofediq.arrays import Array, float32, namespace
+from ofediq.arrays import Array, Vector, float32, namespace
 from ofediq.codec import Encoded
 from ofediq.codec.schemes.scheme import read_floats, write_floats
 from ofediq.errors import WireError
 from ofediq.methods.broadcast import SERVER, Broadcast
 from ofediq.methods.client import ClientRule, Down, Outcome, Sample, Window
 from ofediq.methods.composition import Method
-from ofediq.methods.compress import Vector
 from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ofediq.arrays import Array, float32, namespace, repeat
-from ofediq.codec.message import Vector
+from ofediq.arrays import Array, Vector, float32, namespace, repeat
 from ofediq.codec.schemes import Codebook
 from ofediq.errors import require
 from ofediq.methods.client import Down, Outcome, Window

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ofediq.arrays import Array, float32, namespace
+from ofediq.arrays import Array, Vector, float32, namespace
 from ofediq.codec.schemes import Rounded
 from ofediq.errors import InputError
 from ofediq.methods.client import ClientRule, Down, Outcome, Window
@@ -43,7 +42,7 @@ class OnDemand(Participation):
 
     foreseeable = False
 
-    def rates(self, clients: int) -> npt.NDArray[np.float32]:
+    def rates(self, clients: int) -> Vector:
         """Up to everyone."""
         return np.ones(clients, np.float32)
 

@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, Vector, namespace
 from ofediq.codec import Encoded
 from ofediq.codec.schemes.scheme import read_floats, vector, write_floats
 from ofediq.errors import InputError, WireError, require_choice, require_integer
 from ofediq.methods.broadcast import Broadcast, whole
 from ofediq.methods.client import ClientRule, Down, Outcome, Window
 from ofediq.methods.composition import Method
-from ofediq.methods.compress import Compressor, Vector
+from ofediq.methods.compress import Compressor
 from ofediq.methods.participation import Bernoulli, bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, Vector, namespace
 from ofediq.codec import Encoded
 from ofediq.codec.kit import block_layout, rotate_rows, rotate_rows_back, rotation_blocks
 from ofediq.codec.schemes.eden import drawn, put
@@ -18,7 +18,6 @@ from ofediq.errors import WireError, require, require_positive
 from ofediq.methods.broadcast import SERVER, Broadcast
 from ofediq.methods.client import ClientRule, Down, Window
 from ofediq.methods.composition import Method
-from ofediq.methods.compress import Vector
 from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method

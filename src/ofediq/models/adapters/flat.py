@@ -7,12 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ofediq.arrays import Array
+from ofediq.arrays import Array, Vector
 from ofediq.errors import InputError, extra, require
-
-Vector = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)

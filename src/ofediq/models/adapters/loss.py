@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ofediq.arrays import Array
+from ofediq.arrays import Array, Vector
 from ofediq.errors import InputError, extra
-from ofediq.models.adapters.flat import Layout, Vector, flatten
+from ofediq.models.adapters.flat import Layout, flatten
 from ofediq.models.adapters.lowered import LoweredModel, Lowering
 from ofediq.models.adapters.lowering import lower_loss
 from ofediq.models.adapters.outputs import checked_chunk, checked_outputs, checked_task

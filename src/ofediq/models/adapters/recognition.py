@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ofediq.arrays import Array
+from ofediq.arrays import Array, Numbers, Vector
 from ofediq.errors import extra
 from ofediq.models.activations import ACTIVATIONS, Activation, Leaky
 from ofediq.models.adapters.symbols import Flow, Given, Pending, UnknownLayerError, sizes_of
@@ -80,7 +79,7 @@ def is_squared_error(pending: Pending, base_shape: Shape) -> bool:
     return int(np.prod(base_shape)) == 1 and _same_loss(pending, expected, base_shape, labels)
 
 
-def _same_loss(pending: Pending, expected: Any, shape: Shape, labels: npt.NDArray[Any]) -> bool:
+def _same_loss(pending: Pending, expected: Any, shape: Shape, labels: Numbers) -> bool:
     jax = extra("jax", "sim")
     rng = np.random.default_rng(2)
     scales = 10.0 ** rng.uniform(-3, 3, (len(labels), *(1 for _ in shape)))
@@ -115,7 +114,7 @@ def _activated(pending: Pending, base: Flow, shape: Shape) -> Flow | None:
     return None
 
 
-def _at_points(pending: Pending, shape: Shape) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+def _at_points(pending: Pending, shape: Shape) -> tuple[Vector, Vector]:
     """Values and slopes of a function of each number at all points."""
     jax = extra("jax", "sim")
     size = int(np.prod(shape))
@@ -131,7 +130,7 @@ def _at_points(pending: Pending, shape: Shape) -> tuple[npt.NDArray[np.float32],
     return next(flat), next(flat)
 
 
-def _candidates(values: npt.NDArray[Any], slopes: npt.NDArray[Any]) -> Iterator[Activation]:
+def _candidates(values: Numbers, slopes: Numbers) -> Iterator[Activation]:
     for kind in ACTIVATIONS:
         if kind is not Leaky:
             yield kind()
@@ -142,7 +141,7 @@ def _candidates(values: npt.NDArray[Any], slopes: npt.NDArray[Any]) -> Iterator[
         yield Leaky(below, None if at_zero == below else at_zero)
 
 
-def _scaled(base: Flow, values: npt.NDArray[Any], slopes: npt.NDArray[Any]) -> Flow | None:
+def _scaled(base: Flow, values: Numbers, slopes: Numbers) -> Flow | None:
     """A sample times a factor, plus a shift; nothing has looked at it yet."""
     factor, shift = float(slopes[0]), float(values[0])
     size = abs(shift) + abs(factor) * (1 + np.abs(_POINTS))
@@ -195,11 +194,11 @@ def _compiled(pending: Pending) -> Any:
     return extra("jax", "sim").jit(lambda base, leaves: pending.read(Given(base, leaves)))
 
 
-def _means(image: npt.NDArray[Any], counts: tuple[int, int], sides: tuple[int, int]) -> npt.NDArray[Any]:
+def _means(image: Numbers, counts: tuple[int, int], sides: tuple[int, int]) -> Numbers:
     rows, columns = counts
     down, right = sides[0] // rows, sides[1] // columns
     cut = image[: rows * down, : columns * right].reshape(rows, down, columns, right, *image.shape[2:])
-    means: npt.NDArray[Any] = cut.mean((1, 3))
+    means: Numbers = cut.mean((1, 3))
     return means
 
 

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ofediq.arrays import Array
+from ofediq.arrays import Array, Vector
 from ofediq.errors import InputError, extra, require_integer
-from ofediq.models.adapters.flat import Vector
 from ofediq.models.adapters.loss import LossModel
 from ofediq.models.adapters.modules import model_of_outputs
 from ofediq.models.adapters.outputs import check_outputs, checked_chunk, checked_task

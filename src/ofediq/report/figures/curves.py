@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ofediq.arrays import Floats
 from ofediq.errors import InputError, extra, require, require_choice
 from ofediq.report.figures.canvas import new_figure, save, style_axes
 from ofediq.report.figures.labels import End, label_ends
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Floats = npt.NDArray[np.float64]
 METRICS = {"accuracy": "Accuracy so far", "mse": "Mean squared error so far"}
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from ofediq.arrays import Floats
 from ofediq.errors import extra
 from ofediq.report.figures.style import TICK_SIZE
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from matplotlib.text import Annotation
 
-Floats = npt.NDArray[np.float64]
 _DISTANCE = 7.0  # points between the end of a line and its label
 _STROKE = 6.0  # points more where a stroke has to lead there
 _LINE_HEIGHT = 1.28

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from ofediq.arrays import Floats
 from ofediq.report.figures.labels import End
 from ofediq.report.figures.style import Look
 
@@ -68,7 +69,7 @@ def draw_reference(axes: Axes, x: npt.ArrayLike, values: npt.ArrayLike, look: Lo
     return _end(across, curve, look, label)
 
 
-def _end(x: npt.NDArray[np.float64], y: npt.NDArray[np.float64], look: Look, label: str) -> End:
+def _end(x: Floats, y: Floats, look: Look, label: str) -> End:
     """The last finite point; a curve without one has no place for its label."""
     finite = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
     if not finite.size:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from ofediq.arrays import Floats
 from ofediq.errors import InputError, extra
 from ofediq.report.figures.canvas import new_figure, save, style_axes
 from ofediq.report.figures.labels import End, label_ends
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Floats = npt.NDArray[np.float64]
 _ROOM = 3.0  # a bound, or a method, above so many times the regret of not learning is not drawn to its end
 _DOTS = (0, (1.0, 1.5))
 

@@ -14,9 +14,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
 
-from ofediq.arrays import FASTER, Array
+from ofediq.arrays import FASTER, Array, Vector
 from ofediq.kernels.library import UnavailableError
 from ofediq.models import Model, Network
 from ofediq.simulation.native.layout import load, network_numbers, network_places
@@ -123,7 +122,7 @@ class Compiled(Model):
         """Few enough that gradients, memories and messages stay in the cache; some for each thread."""
         return min(self.network.chunk, max(8, 4 * self.threads, _CACHED // self.network.dim))
 
-    def initial(self, seed: int = 0) -> npt.NDArray[np.float32]:
+    def initial(self, seed: int = 0) -> Vector:
         """The network's."""
         return self.network.initial(seed)
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ofediq.arrays import Flags, Numbers, Vector
 from ofediq.codec.kit import MAX_LEVELS, MAX_NORM, TINY
 from ofediq.codec.tables import book_bits, magnitude_classes, signed_widths
 from ofediq.errors import InputError
@@ -79,9 +80,9 @@ class Remembered(NamedTuple):
         common: float32 [dim], what all controls have in common.
     """
 
-    rows: npt.NDArray[np.float32]
-    counts: npt.NDArray[np.bool_] | None = None
-    common: npt.NDArray[np.float32] | None = None
+    rows: Vector
+    counts: Flags | None = None
+    common: Vector | None = None
 
 
 SILENCE, DIFFERENCE, WHOLE_MODEL = range(3)
@@ -103,9 +104,9 @@ class Broadcasts(NamedTuple):
     levels: int
     blocks: int
     fixed: int
-    copy: npt.NDArray[np.float32]
+    copy: Vector
     kinds: npt.NDArray[np.uint8]
-    bits: npt.NDArray[np.float32]
+    bits: Vector
 
 
 class SteeredRound(NamedTuple):
@@ -125,12 +126,12 @@ class SteeredRound(NamedTuple):
     loudest: float
     spread: float
     floor: float
-    draws: npt.NDArray[np.float32]
+    draws: Vector
     sent: npt.NDArray[np.uint8]
     decides: bool = True
 
     @classmethod
-    def round(cls, signal: Any, spread: float, floor: float, draws: npt.NDArray[np.float32]) -> SteeredRound:
+    def round(cls, signal: Any, spread: float, floor: float, draws: Vector) -> SteeredRound:
         """An empty round of as many clients as there are draws; `signal` is what the server broadcast."""
         draws = np.ascontiguousarray(draws, np.float32)
         step, loudest = (float(part) for part in unpack(np.float32(signal)))
@@ -200,7 +201,7 @@ def steering_layout(steered: SteeredRound | None, clients: int) -> Any:
     )
 
 
-def sending_layout(rules: SenderRules, bits: npt.NDArray[np.float32]) -> Any:
+def sending_layout(rules: SenderRules, bits: Vector) -> Any:
     """What senders do for C; coded payloads write their sizes to `bits`."""
     sending = SendingLayout(FORMS.index(rules.form), rules.levels, rules.blocks, CodingLayout(), rules.keep)
     if rules.form == "largest":
@@ -222,7 +223,7 @@ def broadcast_layout(broadcasts: Broadcasts | None, windows: int, dim: int) -> A
     return BroadcastLayout(True, broadcasts.levels, broadcasts.blocks, coding, *arrays)
 
 
-def _coding(rules: SenderRules | Broadcasts, bits: npt.NDArray[np.float32]) -> Any:
+def _coding(rules: SenderRules | Broadcasts, bits: Vector) -> Any:
     """Entropy-coded payloads of quantised vectors."""
     widths, book = _alphabet(rules.levels)
     arrays = (address_of(array) for array in (widths, book, bits))
@@ -245,12 +246,12 @@ def memory_layout(rules: SenderRules, remembered: Remembered | None, shape: tupl
 
 
 @functools.cache
-def _alphabet(levels: int) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+def _alphabet(levels: int) -> tuple[Vector, Vector]:
     """For symbols up to `levels`: how many each class holds, and bits of one by each table of the book."""
     widths = signed_widths(magnitude_classes(levels)[1]).astype(np.float32)
     return widths, np.ascontiguousarray(book_bits(levels), np.float32)
 
 
-def address_of(array: npt.NDArray[Any]) -> c_void_p:
+def address_of(array: Numbers) -> c_void_p:
     """Where an array begins; it must outlive the call."""
     return c_void_p(array.ctypes.data)

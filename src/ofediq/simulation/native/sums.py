@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
+from ofediq.arrays import Flags, Vector
 from ofediq.codec.kit import MAX_LEVELS, Blockwise, packed_symbol_bytes
 from ofediq.kernels import library
 from ofediq.methods import Method
@@ -252,8 +253,8 @@ class NativeSums:
         return carry._replace(round=after), Records(*records)
 
     def _remembered(
-        self, memory: Any, sends: npt.NDArray[np.bool_], present: npt.NDArray[np.bool_], down: Down
-    ) -> tuple[Remembered | None, npt.NDArray[np.bool_]]:
+        self, memory: Any, sends: Flags, present: Flags, down: Down
+    ) -> tuple[Remembered | None, Flags]:
         """What clients remember, in an array that may be written to, and who learns in each window, [W, K]."""
         if not self._rules.memory:
             return None, sends
@@ -265,7 +266,7 @@ class NativeSums:
         common = np.ascontiguousarray(down.vectors["control"], np.float32)
         return Remembered(rows, common=common), sends
 
-    def _divisors(self, rates: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    def _divisors(self, rates: Vector) -> Vector:
         """What updates are divided by: nothing where they are remembered."""
         return np.ones_like(rates) if self._rules.memory else rates
 
@@ -275,7 +276,7 @@ class NativeSums:
             self._kernels = Kernels(model, np.asarray(feed.pool.x), np.asarray(feed.pool.y))
         return self._kernels
 
-    def _bits(self, setting: Setting, coded: npt.NDArray[np.float32], senders: Any) -> Any:
+    def _bits(self, setting: Setting, coded: Vector, senders: Any) -> Any:
         """Bits of all payloads of each window."""
         if self._rules.fixed:
             return coded.sum(-1)
@@ -284,7 +285,7 @@ class NativeSums:
 
 def _senders(
     rule: Participation, seed: int, steps: npt.NDArray[np.int32], ids: npt.NDArray[np.int32], clients: int
-) -> npt.NDArray[np.bool_]:
+) -> Flags:
     """Who sends at each of the `steps`, [W, n]."""
     if type(rule) is Bernoulli:  # all steps at once: independent draws
         return np.asarray(rule.active(seed, steps[:, None], ids, clients))
@@ -314,9 +315,9 @@ def _is_told(broadcast: Broadcast, dim: int) -> bool:
 
 def _broadcasts(
     method: Method,
-    copy: npt.NDArray[np.float32],
+    copy: Vector,
     ends: npt.NDArray[np.int32],
-    transmit: npt.NDArray[np.bool_],
+    transmit: Flags,
 ) -> Broadcasts | None:
     """What goes down after windows with these `ends`; None where it is the model itself."""
     broadcast = method.broadcast

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ofediq.arrays import Flags, Floats, Numbers, Vector
 from ofediq.errors import InputError, require_choice, require_integer
 from ofediq.machine import cores
 from ofediq.models import Network
@@ -41,9 +42,7 @@ THREADS = "OFEDIQ_THREADS"
 
 _ALIGN = 64
 
-Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
-Who = npt.NDArray[np.bool_]
 
 
 class WindowSums(NamedTuple):
@@ -52,11 +51,11 @@ class WindowSums(NamedTuple):
     And the bits of each coded payload, [W, K], and the model behind the last window.
     """
 
-    loss: npt.NDArray[np.float64]
-    error: npt.NDArray[np.float64]
-    total: Floats
-    bits: Floats
-    params: Floats
+    loss: Floats
+    error: Floats
+    total: Vector
+    bits: Vector
+    params: Vector
 
 
 @dataclass
@@ -71,8 +70,8 @@ class Kernels:
     """
 
     model: Network
-    samples: npt.NDArray[np.float32]
-    targets: npt.NDArray[Any]
+    samples: Vector
+    targets: Numbers
     threads: int = field(default_factory=lambda: thread_count())
 
     def __post_init__(self) -> None:
@@ -100,10 +99,10 @@ class Kernels:
 
     def run(
         self,
-        params: Floats,
+        params: Vector,
         order: Ints,
-        sends: Who,
-        rates: Floats,
+        sends: Flags,
+        rates: Vector,
         rules: SenderRules,
         seed: int,
         step: int,
@@ -116,10 +115,10 @@ class Kernels:
 
     def walk(
         self,
-        params: Floats,
+        params: Vector,
         order: Ints,
-        sends: Who,
-        rates: Floats,
+        sends: Flags,
+        rates: Vector,
         rules: SenderRules,
         seed: int,
         ends: npt.NDArray[np.uint32],
@@ -182,7 +181,7 @@ class Kernels:
         return WindowSums(loss, errors.sum(1), total, bits, params)
 
     def _check(
-        self, params: Floats, order: Ints, who: npt.NDArray[np.uint8], rates: Floats, rules: SenderRules
+        self, params: Vector, order: Ints, who: npt.NDArray[np.uint8], rates: Vector, rules: SenderRules
     ) -> None:
         """Refuse whatever could lead C out of its arrays."""
         windows, _, clients = order.shape
@@ -229,8 +228,8 @@ def supports(model: object) -> str | None:
 
 
 def quantized(
-    update: Floats, levels: int, blocks: int, seed: int, step: int, client: int, form: str = "quantized"
-) -> Floats:
+    update: Vector, levels: int, blocks: int, seed: int, step: int, client: int, form: str = "quantized"
+) -> Vector:
     """What the server decodes from `update`, by the kernels' quantisers; equal to `codec.Quantized` or `Rotated`."""
     dim = require_integer("dim", update.size, 1)
     require_integer("blocks", blocks, 1, dim)

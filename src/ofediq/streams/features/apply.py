@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ofediq.arrays import Flags, Numbers
 from ofediq.errors import DataError
 from ofediq.streams.dataset import UNKNOWN_LABEL, Dataset
 from ofediq.streams.features.labels import LabelTarget
@@ -104,7 +103,7 @@ def begun(stream: Stream, pipeline: Pipeline) -> Stream:
     return stream if few else Stream(stream.dataset, order)
 
 
-def _last_known(y: NDArray[Any], order: NDArray[Any]) -> NDArray[Any]:
+def _last_known(y: Numbers, order: Numbers) -> Numbers:
     """The client's own target before each sample's; NaN or -1 before the first."""
     last = np.full(len(y), np.nan if y.dtype.kind == "f" else UNKNOWN_LABEL, y.dtype)
     for column in order.T:
@@ -113,7 +112,7 @@ def _last_known(y: NDArray[Any], order: NDArray[Any]) -> NDArray[Any]:
     return last
 
 
-def _a_season_ago(y: NDArray[Any], order: NDArray[Any], pipeline: Pipeline) -> NDArray[Any] | None:
+def _a_season_ago(y: Numbers, order: Numbers, pipeline: Pipeline) -> Numbers | None:
     """The client's own target whole seasons before each sample's, the last one that is known; None: no season."""
     season, ahead = pipeline.target.season, pipeline.target.ahead
     if not season:
@@ -170,7 +169,7 @@ def suggest(dataset: Dataset, baseline: str = "auto", season: int | None = None,
     """
     x = _flat(dataset)
     names = dataset.feature_names or tuple(f"x{place}" for place in range(x.shape[1]))
-    missing = np.isnan(x)
+    missing: Flags = np.isnan(x)
     whole = np.nan_to_num(x)
     flags = ((whole == 0) | (whole == 1)).all(axis=0)
     flagged = tuple(name for name, flag in zip(names, flags, strict=True) if flag)
@@ -231,7 +230,7 @@ def pipeline_for(
     return Pipeline(measured, label, calendar, scaling)
 
 
-def _flat(dataset: Dataset) -> NDArray[Any]:
+def _flat(dataset: Dataset) -> Numbers:
     if dataset.x.ndim != 2:
         raise DataError(
             f"`features` need samples that are rows of numbers, got shape {list(dataset.sample_shape)}"
@@ -245,7 +244,7 @@ def _has_dates(dataset: Dataset) -> bool:
     return time is not None and bool(_YEAR_2000 <= np.median(time) <= _YEAR_2100)
 
 
-def _last(dataset: Dataset, x: NDArray[Any]) -> bool:
+def _last(dataset: Dataset, x: Numbers) -> bool:
     """Whether readings are alike from row to row of a client, in the mean over all of them: see `Readings.unordered`.
 
     Levels of such readings move together slowly, which is learnt a hundred times as slowly as what their changes say.

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ofediq.streams.features.running import Numbers, average
+from ofediq.arrays import Floats
+from ofediq.streams.features.running import average
 
 BLENDS = (0.0, 0.3, 0.6, 0.9)
 FORECASTS = ("last", "season", "mean", *(f"last {share:.0%}" for share in BLENDS[1:]))
@@ -20,12 +21,12 @@ _CERTAIN = 600.0  # logarithm of the odds from which on the other side has no we
 class LabelPast(NamedTuple):
     """What a client remembers of its labels, one row per client."""
 
-    number: Numbers  # [clients], how many there were
-    past: Numbers  # [clients, depth], newest first; -1 where there was none
-    shares: Numbers  # [clients, classes], how often each label came
-    hits: Numbers  # [clients, 2], how often the last label, and the one a season ago, came again
-    tried: Numbers  # [clients, 2], over how many labels
-    evidence: Numbers  # [clients, forecasts], log-likelihood of each forecast less that of the last label
+    number: Floats  # [clients], how many there were
+    past: Floats  # [clients, depth], newest first; -1 where there was none
+    shares: Floats  # [clients, classes], how often each label came
+    hits: Floats  # [clients, 2], how often the last label, and the one a season ago, came again
+    tried: Floats  # [clients, 2], over how many labels
+    evidence: Floats  # [clients, forecasts], log-likelihood of each forecast less that of the last label
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class LabelTarget:
         trials, evidence = np.zeros((clients, 2)), np.zeros((clients, len(FORECASTS)))
         return LabelPast(np.zeros(clients), past, shares, np.zeros((clients, 2)), trials, evidence)
 
-    def observe(self, past: LabelPast, limit: float) -> tuple[Numbers, Numbers]:
+    def observe(self, past: LabelPast, limit: float) -> tuple[Floats, Floats]:
         """Features [clients, columns] and anchors [clients, classes] of the next label to predict."""
         labels = np.arange(self.classes)
         # `past` begins with the last known label, which is `ahead` rows before the predicted one.
@@ -95,7 +96,7 @@ class LabelTarget:
         features = np.concatenate([np.zeros((len(past.number), 0)), *parts], axis=1)
         return features, self._log_odds(past)
 
-    def learn(self, past: LabelPast, targets: Numbers, horizon: float) -> LabelPast:
+    def learn(self, past: LabelPast, targets: Floats, horizon: float) -> LabelPast:
         """What is remembered after `targets` [clients]."""
         named = self._labels(past, 1)  # by forecasts of these targets, `ahead` rows ago
         hits = np.where(named < 0, np.nan, named == targets[:, None])
@@ -115,7 +116,7 @@ class LabelTarget:
             faded + np.where(np.isnan(gain), 0.0, gain),
         )
 
-    def _labels(self, past: LabelPast, ahead: int) -> Numbers:
+    def _labels(self, past: LabelPast, ahead: int) -> Floats:
         """The last known label and that of the same season, [clients, 2]; -1 where unknown.
 
         Seen from `ahead` rows after the newest label in `past`.
@@ -123,7 +124,7 @@ class LabelTarget:
         unknown = np.full(len(past.number), -1.0)
         return np.stack([past.past[:, back - ahead] if back else unknown for back in self._named], axis=1)
 
-    def _chances(self, past: LabelPast, named: Numbers, targets: Numbers) -> Numbers:
+    def _chances(self, past: LabelPast, named: Floats, targets: Floats) -> Floats:
         """Of `targets` by each forecast, [clients, forecasts]; 0 where the forecast is not known."""
         share = self._smooth(past)
         of_target = _at(share, targets)
@@ -138,7 +139,7 @@ class LabelTarget:
         found += [blend * again + (1 - blend) * of_target for blend in BLENDS]
         return np.stack(found, axis=1)
 
-    def _log_odds(self, past: LabelPast) -> Numbers:
+    def _log_odds(self, past: LabelPast) -> Floats:
         clients = len(past.number)
         named = self._labels(past, self.ahead)
         weights = self._weights(past, named)
@@ -163,7 +164,7 @@ class LabelTarget:
         relative = np.where(known[:, None], chances / np.where(known, total, 1.0)[:, None], 1.0)
         return np.log(relative)
 
-    def _weights(self, past: LabelPast, named: Numbers) -> Numbers:
+    def _weights(self, past: LabelPast, named: Floats) -> Floats:
         known = np.concatenate([named >= 0, np.repeat(past.number[:, None] > 0, len(BLENDS), axis=1)], axis=1)
         if self.baseline == "none":
             return np.zeros(known.shape)
@@ -175,17 +176,17 @@ class LabelTarget:
         best = np.where(known, evidence, -np.inf).max(axis=1, keepdims=True)
         return np.asarray(np.exp(np.clip(evidence - best, -_CERTAIN, 0.0)) * known)
 
-    def _smooth(self, past: LabelPast) -> Numbers:
+    def _smooth(self, past: LabelPast) -> Floats:
         """Shares of the labels, none of them 0 or 1; they add up to one."""
         return (past.shares * past.number[:, None] + 1) / (past.number[:, None] + self.classes)
 
 
-def _at(rows: Numbers, labels: Numbers) -> Numbers:
+def _at(rows: Floats, labels: Floats) -> Floats:
     """The entry of each row that its label names."""
     return np.asarray(rows[np.arange(len(rows)), labels.astype(np.int64)])
 
 
-def _smoothed(share: Numbers, tried: Numbers) -> Numbers:
+def _smoothed(share: Floats, tried: Floats) -> Floats:
     """A share of hits, with what is assumed before the first trial."""
     seen = np.minimum(tried, _TRIALS)
     return (share * seen + _PRIOR_HITS) / (seen + _PRIOR_TRIALS)

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ofediq.streams.features.running import Numbers, RunningMoments, average, no_moments, scaled, update
+from ofediq.arrays import Floats
+from ofediq.streams.features.running import RunningMoments, average, no_moments, scaled, update
 
 FADES = (0.5, 0.2, 0.05)
 FORECASTS = ("last", *(f"fading {rate}" for rate in FADES), "mean", "steady", "season")
@@ -31,25 +32,25 @@ _FAR_ERROR = 0.0001
 class NumberPast(NamedTuple):
     """What a client remembers of its targets, one row per client."""
 
-    number: Numbers  # [clients], how many there were
-    past: Numbers  # [clients, depth], newest first; NaN where there was none
+    number: Floats  # [clients], how many there were
+    past: Floats  # [clients, depth], newest first; NaN where there was none
     moments: RunningMoments  # [clients]
-    fading: Numbers  # [clients, fades], means in which older targets fade
-    change: Numbers  # [clients], mean squared difference of neighbours
-    kept: Numbers  # [clients], the last target that was not far from the one kept before it
-    usual: Numbers  # [clients], mean distance between a target and the one kept before it
-    far: Numbers  # [clients, ahead], of a far target its distance from the one kept before, else 0; newest first
+    fading: Floats  # [clients, fades], means in which older targets fade
+    change: Floats  # [clients], mean squared difference of neighbours
+    kept: Floats  # [clients], the last target that was not far from the one kept before it
+    usual: Floats  # [clients], mean distance between a target and the one kept before it
+    far: Floats  # [clients, ahead], of a far target its distance from the one kept before, else 0; newest first
     # [clients, 2, forecasts], mean squared error of each naive forecast: in usual times, and after a far target in
     # units of how far that was.
-    misses: Numbers
-    rivals: Numbers  # [clients, 2, forecasts], that of the last value over the same trials
-    tried: Numbers  # [clients, 2, forecasts], how many errors that is the mean of
-    tails: Numbers  # [clients], mean fourth power of the last value's error in usual times
-    miss: Numbers  # [clients], mean squared error of the forecast that the prediction starts from
-    starts: Numbers  # [clients], how many of those
-    naive: Numbers  # [clients, ahead, forecasts], made with each of the last targets, newest first; NaN if unknown
-    forecast: Numbers  # [clients, ahead], b made with each of them
-    unit: Numbers  # [clients], s of the next prediction
+    misses: Floats
+    rivals: Floats  # [clients, 2, forecasts], that of the last value over the same trials
+    tried: Floats  # [clients, 2, forecasts], how many errors that is the mean of
+    tails: Floats  # [clients], mean fourth power of the last value's error in usual times
+    miss: Floats  # [clients], mean squared error of the forecast that the prediction starts from
+    starts: Floats  # [clients], how many of those
+    naive: Floats  # [clients, ahead, forecasts], made with each of the last targets, newest first; NaN if unknown
+    forecast: Floats  # [clients, ahead], b made with each of them
+    unit: Floats  # [clients], s of the next prediction
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ class NumberTarget:
             np.full(clients, 1.0 if self.baseline == "none" else 0.0),
         )
 
-    def observe(self, past: NumberPast, limit: float) -> tuple[Numbers, Numbers]:
+    def observe(self, past: NumberPast, limit: float) -> tuple[Floats, Floats]:
         """Features [clients, columns] and anchors [clients, 2] of the next target to predict."""
         last, unit = past.past[:, 0], past.unit
         forecast = np.where(past.number > 0, past.forecast[:, 0], 0.0)
@@ -149,7 +150,7 @@ class NumberTarget:
         return np.concatenate(parts, axis=1), np.stack([forecast, unit], axis=1)
 
     def learn(
-        self, past: NumberPast, targets: Numbers, horizon: float, robust: bool, unordered: Numbers
+        self, past: NumberPast, targets: Floats, horizon: float, robust: bool, unordered: Floats
     ) -> NumberPast:
         """What is remembered after `targets` [clients]; `unordered` [clients] is how much their rows look so."""
         jump = past.far[:, -1:]  # when these forecasts were made, `ahead` rows ago
@@ -190,14 +191,14 @@ class NumberTarget:
             unit=unit,
         )
 
-    def _naive(self, past: NumberPast) -> Numbers:
+    def _naive(self, past: NumberPast) -> Floats:
         """Each naive forecast, [clients, forecasts]; NaN where it is not known yet."""
         last, mean = past.past[:, 0], past.moments.mean
         ago = past.past[:, self._ago] if self.season else np.full_like(mean, np.nan)
         found = [last, *past.fading.T, mean, past.kept, ago]
         return np.where(past.number[:, None] > 0, np.stack(found, axis=1), np.nan)
 
-    def _forecast(self, past: NumberPast, naive: Numbers, unordered: Numbers) -> tuple[Numbers, Numbers]:
+    def _forecast(self, past: NumberPast, naive: Floats, unordered: Floats) -> tuple[Floats, Floats]:
         if self.baseline == "none":
             return np.zeros(len(past.number)), np.ones(len(past.number))
         weights = self._weights(past, naive, unordered)
@@ -208,7 +209,7 @@ class NumberTarget:
         unit = np.where(past.starts >= _CHANGES_NEEDED, np.sqrt(past.miss), 0.0)
         return forecast, unit
 
-    def _weights(self, past: NumberPast, naive: Numbers, unordered: Numbers) -> Numbers:
+    def _weights(self, past: NumberPast, naive: Floats, unordered: Floats) -> Floats:
         known = ~np.isnan(naive)
         if self.baseline != "auto":
             wanted = np.arange(len(FORECASTS)) == FORECASTS.index(self.baseline)
@@ -226,7 +227,7 @@ class NumberTarget:
         return np.asarray(np.exp(np.clip(evidence - best, -600.0, 0.0)) * known)
 
 
-def _log_ratio(one: Numbers, other: Numbers) -> Numbers:
+def _log_ratio(one: Floats, other: Floats) -> Floats:
     """log(one / other), at most `_LARGEST` in size; 0 where both are 0."""
     usable = (one > 0) & (other > 0)
     ratio = np.log(np.where(usable, one, 1.0)) - np.log(np.where(usable, other, 1.0))

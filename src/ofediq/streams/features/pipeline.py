@@ -12,13 +12,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ofediq.arrays import Floats, Numbers, Vector
 from ofediq.errors import DataError, InputError, require, require_choice, require_integer, require_positive
 from ofediq.streams.features.labels import LabelPast, LabelTarget
 from ofediq.streams.features.numbers import NumberPast, NumberTarget
 from ofediq.streams.features.readings import Readings, Seen, known
-from ofediq.streams.features.running import Numbers
 
 BASELINES = ("auto", "last", "mean", "season", "none")
 SCALES = ("standard", "robust")
@@ -116,8 +115,8 @@ class Pipeline:
         return PipelineMemory(self.readings.memory(clients), self.target.memory(clients))
 
     def observe(
-        self, memory: PipelineMemory, readings: NDArray[Any], time: NDArray[Any] | None = None
-    ) -> tuple[NDArray[np.float32], PipelineMemory]:
+        self, memory: PipelineMemory, readings: Numbers, time: Numbers | None = None
+    ) -> tuple[Vector, PipelineMemory]:
         """Rows [clients, columns + anchors] of the samples at hand, and the memory after reading them.
 
         Arguments:
@@ -137,7 +136,7 @@ class Pipeline:
         parts = [measured, own, *self._clock(time, len(values)), anchors]
         return np.concatenate(parts, axis=1).astype(np.float32), memory._replace(readings=seen)
 
-    def learn(self, memory: PipelineMemory, targets: NDArray[Any]) -> PipelineMemory:
+    def learn(self, memory: PipelineMemory, targets: Numbers) -> PipelineMemory:
         """The memory after the targets [clients] of the samples that were observed last."""
         past, values = cast(Any, memory.target), np.asarray(targets, np.float64)
         if isinstance(self.target, LabelTarget):
@@ -169,7 +168,7 @@ class Pipeline:
                 f"`pipeline` must be what `Pipeline.to_dict` writes, got {plain!r}: {error}"
             ) from None
 
-    def _clock(self, time: NDArray[Any] | None, clients: int) -> list[Numbers]:
+    def _clock(self, time: Numbers | None, clients: int) -> list[Floats]:
         if not self.calendar:
             return []
         if time is None or time.shape != (clients,):
@@ -184,12 +183,12 @@ class Pipeline:
         ]
 
 
-def take(memory: PipelineMemory, clients: NDArray[Any]) -> PipelineMemory:
+def take(memory: PipelineMemory, clients: Numbers) -> PipelineMemory:
     """The rows of some clients."""
     return cast(PipelineMemory, _mapped(lambda array: array[clients], memory))
 
 
-def put(memory: PipelineMemory, clients: NDArray[Any], rows: PipelineMemory) -> None:
+def put(memory: PipelineMemory, clients: Numbers, rows: PipelineMemory) -> None:
     """Write `rows` of some clients back into `memory`, which must be the caller's own."""
 
     def write(old: Any, new: Any) -> None:

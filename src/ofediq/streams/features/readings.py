@@ -10,17 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ofediq.arrays import Floats
 from ofediq.errors import DataError
 from ofediq.streams.cells import NO_NUMBER, amount
-from ofediq.streams.features.running import (
-    ROUNDING,
-    Numbers,
-    RunningMoments,
-    average,
-    no_moments,
-    scaled,
-    update,
-)
+from ofediq.streams.features.running import ROUNDING, RunningMoments, average, no_moments, scaled, update
 
 LASTING, LOOSE = (
     0.6,
@@ -32,10 +25,10 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 class Seen(NamedTuple):
     """What a client remembers of its readings, [clients, readings] each."""
 
-    last: Numbers  # the last known value; NaN before the first
+    last: Floats  # the last known value; NaN before the first
     moments: RunningMoments
-    change: Numbers  # mean squared change so far
-    changes: Numbers  # how many there were
+    change: Floats  # mean squared change so far
+    changes: Floats  # how many there were
 
 
 @dataclass(frozen=True)
@@ -65,7 +58,7 @@ class Readings:
         changes = tuple(f"change of {name}" for name in numbers) if self.differences else ()
         return (*numbers, *changes, *flags, *(f"{name} is missing" for name in self.gaps))
 
-    def read(self, sample: Mapping[str, Any]) -> Numbers:
+    def read(self, sample: Mapping[str, Any]) -> Floats:
         """The readings in `sample`, by name, as one row [1, readings] for `observe`.
 
         A name "mode=eco" is 1 where the sample's "mode" is eco. None, an empty text and NaN are missing, and so is a
@@ -102,8 +95,8 @@ class Readings:
         return Seen(np.full(shape, np.nan), no_moments(*shape), np.zeros(shape), np.zeros(shape))
 
     def observe(
-        self, seen: Seen, values: Numbers, horizon: float, limit: float, robust: bool
-    ) -> tuple[Numbers, Seen]:
+        self, seen: Seen, values: Floats, horizon: float, limit: float, robust: bool
+    ) -> tuple[Floats, Seen]:
         """Features of `values` [clients, readings], and what is remembered after them."""
         change = values - seen.last
         changes = seen.changes + ~np.isnan(change)
@@ -124,7 +117,7 @@ class Readings:
             parts.append(np.isnan(values[:, gaps]).astype(np.float64))
         return np.concatenate(parts, axis=1), after
 
-    def unordered(self, seen: Seen) -> Numbers:
+    def unordered(self, seen: Seen) -> Floats:
         """How much each client's rows look like rows in no order, [clients]: 0 for a time series, up to 1.
 
         In no order, half the mean squared change of a reading is its variance: their ratio is 1. Where neighbours are
@@ -157,7 +150,7 @@ class Readings:
         return numbers, [at[name] for name in self.names if name in flags], [at[name] for name in self.gaps]
 
 
-def known(values: Any) -> Numbers:
+def known(values: Any) -> Floats:
     """`values` in float64, NaN where they are so large that they stand for none.
 
     >>> known([20.5, 9.97e36, float("-inf")]).tolist()

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Numbers = NDArray[np.float64]
+from ofediq.arrays import Floats
 
 
 class RunningMoments(NamedTuple):
@@ -22,12 +21,12 @@ class RunningMoments(NamedTuple):
         spread: their mean squared distance from the mean.
     """
 
-    number: Numbers
-    mean: Numbers
-    spread: Numbers
+    number: Floats
+    mean: Floats
+    spread: Floats
 
     @property
-    def deviation(self) -> Numbers:
+    def deviation(self) -> Floats:
         """The standard deviation so far."""
         return np.sqrt(self.spread)
 
@@ -38,7 +37,7 @@ def no_moments(*shape: int) -> RunningMoments:
 
 
 def update(
-    moments: RunningMoments, values: Numbers, horizon: float, *, robust: bool = False
+    moments: RunningMoments, values: Floats, horizon: float, *, robust: bool = False
 ) -> RunningMoments:
     """`moments` after `values`; NaN leaves an entry as it is.
 
@@ -67,13 +66,13 @@ _ENOUGH = 10
 ROUNDING = 1e-9  # a width below this share of the centre is rounding noise of a constant
 
 
-def average(mean: Numbers, values: Numbers, count: Numbers, horizon: float) -> Numbers:
+def average(mean: Floats, values: Floats, count: Floats, horizon: float) -> Floats:
     """The fading mean of values after the `count`-th one; NaN leaves an entry as it is."""
     rate = np.maximum(1 / np.maximum(count, 1), 1 / horizon)
     return np.where(np.isnan(values), mean, mean + rate * (values - mean))
 
 
-def scaled(values: Numbers, centre: Numbers | float, width: Numbers, limit: float) -> Numbers:
+def scaled(values: Floats, centre: Floats | float, width: Floats, limit: float) -> Floats:
     """(values - centre) / width, cut to [-limit, limit]; 0 where the value is unknown or the width is 0.
 
     >>> scaled(np.array([3.0, 99.0, np.nan, 5.0]), 1.0, np.array([2.0, 1.0, 1.0, 0.0]), limit=5.0).tolist()
