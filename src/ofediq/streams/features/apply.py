@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ofediq.arrays import Flags, Numbers
+from ofediq.arrays import Numbers
 from ofediq.errors import DataError
 from ofediq.streams.dataset import UNKNOWN_LABEL, Dataset
 from ofediq.streams.features.labels import LabelTarget
@@ -169,11 +169,11 @@ def suggest(dataset: Dataset, baseline: str = "auto", season: int | None = None,
     """
     x = _flat(dataset)
     names = dataset.feature_names or tuple(f"x{place}" for place in range(x.shape[1]))
-    missing: Flags = np.isnan(x)
+    missing = np.atleast_1d(np.isnan(x).any(axis=0))
     whole = np.nan_to_num(x)
     flags = ((whole == 0) | (whole == 1)).all(axis=0)
     flagged = tuple(name for name, flag in zip(names, flags, strict=True) if flag)
-    gapped = tuple(name for name, gap in zip(names, missing.any(axis=0), strict=True) if gap)
+    gapped = tuple(name for name, gap in zip(names, missing, strict=True) if gap)
     dates = _has_dates(dataset)
     rows = (_rows_per_day(dataset) if dates else 0) if season is None else season
     made = pipeline_for(
