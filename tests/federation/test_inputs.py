@@ -267,6 +267,22 @@ def test_numbers_and_texts_name_the_same_label() -> None:
     assert [inputs.label(y).item() for y in (1, 1.0, "1", np.int64(3), "3.0")] == [0, 0, 0, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("names", "written", "meant"),
+    [
+        (("False", "True"), ["true", "FALSE", True], [1, 0, 1]),
+        (("02", "high"), ["02", "high"], [0, 1]),
+        (("1", "10"), ["01", "1.0", "10"], [0, 0, 1]),
+        (("0.5", "1.5"), ["0.50", 1.5], [0, 1]),
+    ],
+)
+def test_a_label_may_be_written_in_other_ways(
+    names: tuple[str, ...], written: list[Any], meant: list[int]
+) -> None:
+    inputs = Inputs(ModelSpec("softmax", (2,), "classification", labels=names), labelled=True)
+    assert [inputs.label(y).item() for y in written] == meant
+
+
 def test_a_late_label_finds_its_sample_by_its_id() -> None:
     one = alone()
     first = one.predict({"heat": 1.0, "wind": 1.0}, sample="a")

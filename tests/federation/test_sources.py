@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import io
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,10 @@ from ofediq.federation.network.sources import NOT_YET, Feeder, Rows, read_lines
 from ofediq.federation.protocol.inputs import Inputs
 from ofediq.federation.protocol.messages import ModelMessage
 from ofediq.methods.client import Down
+from ofediq.streams.dates import moments_of
 from ofediq.streams.features import pipeline_for
+from ofediq.streams.tables import read_table
+from ofediq.streams.written import WAYS as WAYS_OF_DATES
 from tests.federation.test_inputs import NAMES, SPEC, alone
 
 PLAIN = "when,heat,wind,load\n2024-01-01 00:00,1.5,2,30.5\n2024-01-01 01:00,2.5,NA,31.5\n"
@@ -25,6 +29,8 @@ WAYS = {
     "utf-16": PLAIN.encode("utf-16"),
     "bars": PLAIN.replace(",", "|").encode(),
     "quotes": PLAIN.replace("wind", '"wind"').replace("1.5", '"1.5"').encode(),
+    "comments": b"# station 7, roof\n\n#\n" + PLAIN.encode(),
+    "names in a comment": b"# station 7\n# " + PLAIN.encode(),
     "more columns": PLAIN.replace("load\n", 'load,"note"\n')
     .replace("30.5", '30.5,"two\nlines, and more"')
     .encode(),
@@ -149,6 +155,21 @@ def test_a_row_whose_date_cannot_be_read_is_skipped(tmp_path: Path) -> None:
     assert "`time` must be an ISO 8601 date" in str(feeder.skipped.first)
     with pytest.raises(InputError, match="`time` must be"):
         one.forecast([1.0, 2.0], time=float("nan"))
+
+
+@pytest.mark.parametrize("way", [*WAYS_OF_DATES[::5], "%Y%m%d", "%Y-%m-%dT%H:%MZ", "%Y-%m-%d"])
+def test_a_client_reads_dates_as_the_simulator_does(tmp_path: Path, way: str) -> None:
+    """From the fifth row on there is a day above twelve: the file tells which is the month."""
+    days = [datetime(2024, 1 + day % 3, 1 + 3 * day, 7, 30, tzinfo=UTC) for day in range(10)]
+    path = tmp_path / "rows.csv"
+    lines = [f'"{day.strftime(way)}",{row}.5' for row, day in enumerate(days)]
+    path.write_text("\n".join(["when,load", *lines]) + "\n")
+    source = Rows(path, "load", time="when")
+    found = [sample.time for step in range(10) if (sample := source.at(step + 1)) is not None]
+    table = read_table(path)
+    np.testing.assert_array_equal(found, moments_of(table.frame["when"]))
+    told = datetime.strptime(days[0].strftime(way), way).replace(tzinfo=UTC)
+    assert found[0] == told.timestamp()
 
 
 def test_truth_values_are_read_from_texts_too() -> None:

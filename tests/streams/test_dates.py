@@ -98,6 +98,35 @@ def test_months_of_a_year_are_a_time() -> None:
     assert moments_of(months).tolist() == [1_417_392_000.0, 1_420_070_400.0]
 
 
+@pytest.mark.parametrize("way", ["%Y%m%d", "%Y%m%d%H", "%Y%m%d%H%M", "%Y%m%d%H%M%S"])
+def test_numbers_whose_digits_are_dates(way: str) -> None:
+    column = pandas.to_numeric(_written(way))
+    told = [datetime.strptime(text, way).replace(tzinfo=UTC).timestamp() for text in _written(way)]
+    assert is_clock(column)
+    np.testing.assert_array_equal(moments_of(column), told)
+    assert not is_clock((column + 90).rename("code"))  # the 91st and later
+    column = column.astype(float)
+    column[3] = np.nan
+    assert np.isnan(moments_of(column)[3])
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "clock"),
+    [("timestamp", 1e3, True), ("event_ts", 1, True), ("when", 1, True), ("mass", 1, False)],
+)
+def test_seconds_since_1970_are_a_clock_where_their_name_says_so(name: str, unit: float, clock: bool) -> None:
+    column = pandas.Series(MOMENTS, name=name) * unit
+    assert is_clock(column) == clock
+    assert not is_clock(column / 1e4)
+    assert not is_clock(pandas.Series([np.nan, np.nan], name=name))
+    np.testing.assert_array_equal(moments_of(column), MOMENTS)
+
+
+def test_dates_beyond_what_nanoseconds_can_say() -> None:
+    found = moments_of(pandas.Series(["1850-01-01", "9999-12-31", "2024-01-01"]))
+    np.testing.assert_array_equal(found, [-3_786_825_600.0, 253_402_214_400.0, 1_704_067_200.0])
+
+
 def test_a_row_without_a_readable_date_is_left_out(tmp_path: Path) -> None:
     when = _written("%d.%m.%Y %H:%M")
     when[5], when[9] = "yesterday", None

@@ -68,6 +68,48 @@ def test_numbers_in_texts_are_numbers(tmp_path: Path, written: Any) -> None:
     assert own.unread == {}
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        "# station 7, roof\n#\n\nheat,load\n",
+        "# station 7\n# heat,load\n",
+        "\n\nheat,load\n",
+        "#heat,load\n",
+    ],
+)
+def test_comments_before_the_names(tmp_path: Path, before: str) -> None:
+    path = _write(tmp_path, before + "".join(f"{row},{row}.5\n" for row in range(30)))
+    own = load_own(path, "load", scaling="none")
+    assert own.dataset.feature_names == ("heat",)
+    np.testing.assert_array_equal(own.dataset.y, np.arange(30) + 0.5)
+
+
+def test_a_column_may_be_called_by_a_sign(tmp_path: Path) -> None:
+    path = _write(tmp_path, "#,load\n" + "".join(f"{row},{row}.5\n" for row in range(30)))
+    assert load_own(path, "load").dataset.feature_names == ("#",)
+
+
+def test_three_decimals_after_a_nought_are_no_thousands(tmp_path: Path) -> None:
+    rows = "".join(f"{row}\t0,{row:03}\n" for row in range(1, 30))
+    path = tmp_path / "plant.tsv"
+    path.write_text("heat\tload\n" + rows)
+    np.testing.assert_allclose(load_own(path, "load", scaling="none").dataset.y, np.arange(1, 30) / 1000)
+
+
+@pytest.mark.filterwarnings("error")
+def test_infinite_and_short_numbers_go_without_a_warning(tmp_path: Path) -> None:
+    y = np.arange(30).astype(np.float16)
+    np.savez(tmp_path / "own.npz", heat=np.where(y % 5 == 0, np.inf, y / 3), load=y)
+    data = load_own(tmp_path / "own.npz", "load", task="regression", scaling="none").dataset
+    assert np.isnan(data.x).sum() == 6
+
+
+def test_a_target_of_several_numbers_is_one_sentence(tmp_path: Path) -> None:
+    np.savez(tmp_path / "own.npz", x=np.ones((30, 3)), y=np.ones((30, 2)))
+    with pytest.raises(DataError, match=r"`target` must have one number per sample, got 'y' with \[30, 2\]"):
+        load_own(tmp_path / "own.npz", "y")
+
+
 def test_a_client_reads_amounts_as_the_file_is_read() -> None:
     read = Readings(("price", "share")).read({"price": "-$1,250.50", "share": "5.3%"})
     assert read.tolist() == [[-1250.5, 5.3]]

@@ -6,7 +6,7 @@ import codecs
 import csv
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ofediq.errors import DataError
 
@@ -23,7 +23,8 @@ _CURRENCY = "|".join(map(re.escape, _CURRENCIES))
 _AMOUNT = re.compile(rf"([+-]?)\s*(?:{_CURRENCY})?\s*([+-]?\d[\d.,]*|[+-]?[.,]\d+)\s*(?:%|{_CURRENCY})?")
 _SIGNS, _LONGEST_AMOUNT = ("%", *_CURRENCIES), 40
 _THOUSANDS, _DECIMALS = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?"), re.compile(r"[+-]?\d*,\d+")
-_SINCE_1970 = (946_684_800.0, 4_102_444_800.0)  # 2000 to 2100, in seconds
+SINCE_1970 = (946_684_800.0, 4_102_444_800.0)
+"""From 2000 to 2100, in seconds."""
 _TIME_OF_DAY = re.compile(r"(\d{1,2})(?:[:.h](\d{2})(?:[:.](\d{2}(?:\.\d+)?))?)?(?:\s*([AaPp])\.?[Mm]\.?)?")
 SEPARATORS = (",", ";", "\t", "|")
 _HEAD = 1 << 16  # bytes of a file that are looked at
@@ -85,7 +86,7 @@ def clock_unit(moment: float) -> float:
     >>> clock_unit(1_700_000_000_000), clock_unit(1_700_000_000), clock_unit(12)
     (1000.0, 1.0, 1.0)
     """
-    first, last = _SINCE_1970
+    first, last = SINCE_1970
     return next((unit for unit in (1e3, 1e6, 1e9) if first * unit <= moment <= last * unit), 1.0)
 
 
@@ -115,6 +116,34 @@ def separator_of(header: str) -> str:
     (';', ',', ',')
     """
     return next((sign for sign in SEPARATORS if len(next(csv.reader([header], delimiter=sign), ())) > 1), ",")
+
+
+def header_in(lines: Iterable[str]) -> tuple[int, str]:
+    """How many lines are before the one with the names, and that line: the first that is neither blank nor a comment.
+
+    Comments begin with #. If what follows them has numbers, the last one holds the names.
+
+    >>> header_in(["# station 7", "", "heat,load", "20,1.5"]), header_in(["# heat,load", "20,1.5"])
+    ((2, 'heat,load'), (0, ' heat,load'))
+    >>> header_in(["#,load", "1,1.5"])  # a column of this name
+    (0, '#,load')
+    """
+    place, names = 0, ""
+    for number, line in enumerate(lines):
+        if line.lstrip().startswith("#"):
+            bare = line.lstrip().lstrip("#")
+            place, names = number, line if bare.lstrip(" ").startswith(SEPARATORS) else bare
+        elif line.strip():
+            cells = next(csv.reader([line], delimiter=separator_of(line)), ())
+            return (place, names) if names and any(map(_is_number, cells)) else (number, line)
+    return place, names
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        return float(cell) == float(cell)
+    except ValueError:
+        return False
 
 
 def names_in(header: Sequence[str]) -> tuple[list[str], frozenset[str]]:

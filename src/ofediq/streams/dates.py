@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import re
-from itertools import product
 from typing import Any
 
 import numpy as np
 
 from ofediq.arrays import Floats
 from ofediq.errors import DataError, extra
-from ofediq.streams.cells import clock_unit, time_of_day
+from ofediq.streams.cells import SINCE_1970, clock_unit, time_of_day
 from ofediq.streams.columns import is_date, is_number, is_truth, numbers
+from ofediq.streams.written import WAYS, WHOLE
 
 # A column is a time if so many of its cells are; a row whose cell is none has no time.
 _MOSTLY = 0.9
+_DIFFERENT = 3  # numbers that are dates, at least
 _TRIED = 200  # cells that a way to write dates is tried on first
 _PERHAPS = re.compile(r"\s*(\w{1,9}\W+\w{1,4}\W.*\d|[A-Za-z]{3,9}\W\d{4}\s*)")
-_DAYS = (
-    *("%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%m/%d/%Y", "%m-%d-%Y", "%Y/%m/%d"),
-    *("%d/%m/%y", "%m/%d/%y", "%d.%m.%y", "%d-%b-%y"),
-    *("%d %b %Y", "%d-%b-%Y", "%b %d %Y", "%b %d, %Y", "%b %Y", "%b-%Y", "%B %Y"),
-)
+_NAMES = re.compile(r"(?i)time|date|epoch|when|\bts\b")  # of columns whose numbers may be seconds since 1970
 _HOUR_NAMES = ("hr", "hour", "hours")
-_HOURS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p")
 
 
 def moments_of(column: Any) -> Floats:
     """The moment of each row: numbers as they are, dates as seconds since 1970; NaN for a cell that is none.
 
-    Numbers that are milli-, micro- or nanoseconds since 1970, between 2000 and 2100, become seconds.
+    Numbers that are milli-, micro- or nanoseconds since 1970, between 2000 and 2100, become seconds, and so do those
+    that are all dates, such as 20240131.
 
     Dates are ISO 8601, or day, month and year in one order throughout. Whether 3/4 is in March or in April is told by
     the other rows; if they cannot tell, nobody can.
@@ -39,7 +36,9 @@ def moments_of(column: Any) -> Floats:
     [2635200.0, 2678400.0]
     """
     if is_number(column):
-        return _in_seconds(numbers(column))
+        moments = numbers(column)
+        dates = _whole_dates(moments)
+        return _in_seconds(moments) if dates is None else dates
     found = _read_dates(column)
     known = np.asarray(column.notna())
     if found is None or np.isfinite(found)[known].mean() < _MOSTLY:
@@ -98,7 +97,9 @@ def is_whole_days(column: Any) -> bool:
 
 
 def is_clock(column: Any) -> bool:
-    """Whether a column holds dates: as such, or as texts.
+    """Whether a column holds dates: as such, as texts, or as numbers such as 20240131.
+
+    Numbers of seconds since 1970 are a clock, too, from 2000 to 2100 and in a column whose name says so.
 
     >>> import pandas
     >>> is_clock(pandas.Series(["2024-01-01 10:00", "2024-01-02 11:30"])), is_clock(pandas.Series(["eco", "full"]))
@@ -106,7 +107,9 @@ def is_clock(column: Any) -> bool:
     """
     if is_date(column):
         return True
-    if is_number(column) or is_truth(column) or not column.notna().any():
+    if is_number(column):
+        return _are_dates(column)
+    if is_truth(column) or not column.notna().any():
         return False
     try:
         moments_of(column)
@@ -130,14 +133,50 @@ def _read_dates(column: Any) -> Floats | None:
     head = column[known].iloc[:_TRIED]
     if share >= _MOSTLY or head.map(lambda cell: bool(_PERHAPS.match(str(cell)))).mean() < _MOSTLY:
         return found if share >= _MOSTLY else None
-    ways = [day + hour for day, hour in product(_DAYS, _HOURS)]
-    fitting = [way for way in ways if _written(head, way).notna().mean() >= _MOSTLY / 2]
+    fitting = [way for way in WAYS if _written(head, way).notna().mean() >= _MOSTLY / 2]
     read = {way: _seconds(_written(column, way)) for way in fitting}
     counts = {way: np.isfinite(moments).sum() for way, moments in read.items()}
     best = [way for way, count in counts.items() if count == max(counts.values())]
     if len({read[way].tobytes() for way in best}) != 1:
         return None
     return read[best[0]]
+
+
+def _are_dates(column: Any) -> bool:
+    """Whether numbers are dates, or seconds since 1970 in a column whose name says so."""
+    values = numbers(column)
+    if _whole_dates(values) is not None:
+        return True
+    moments = _in_seconds(values)
+    known = moments[np.isfinite(moments)]
+    return bool(
+        len(known)
+        and _NAMES.search(str(column.name).replace("_", " "))
+        and ((known >= SINCE_1970[0]) & (known <= SINCE_1970[1])).all()
+    )
+
+
+def _whole_dates(values: Floats) -> Floats | None:
+    """Seconds since 1970 of numbers whose digits are dates between 1900 and 2100; None unless all are, and differ."""
+    pandas = extra("pandas", "sim")
+    known = values[np.isfinite(values)]
+    digits = len(f"{known[0]:.0f}") if len(known) else 0
+    if digits not in WHOLE or (known != np.round(known)).any() or (known < 0).any():
+        return None
+    whole = np.unique(known).astype(np.int64)
+    years = whole // 10 ** (digits - 4)
+    if len(whole) < _DIFFERENT or years[0] < 1900 or years[-1] > 2100:
+        return None
+    read = _seconds(
+        pandas.to_datetime(pandas.Series(whole.astype(str)), format=WHOLE[digits], utc=True, errors="coerce")
+    )
+    if np.isnan(read).any():
+        return None
+    return np.where(
+        np.isfinite(values),
+        read[np.searchsorted(whole, np.nan_to_num(values)).clip(max=len(whole) - 1)],
+        np.nan,
+    )
 
 
 def _in_seconds(moments: Floats) -> Floats:
@@ -152,5 +191,5 @@ def _written(column: Any, way: str) -> Any:
 
 def _seconds(dates: Any) -> Floats:
     known = dates.notna().to_numpy()
-    nanoseconds = dates.to_numpy(dtype="datetime64[ns]").astype(np.int64)
-    return np.where(known, nanoseconds / 1e9, np.nan)
+    microseconds = dates.to_numpy(dtype="datetime64[us]").astype(np.int64)  # nanoseconds end in 2262
+    return np.where(known, microseconds / 1e6, np.nan)

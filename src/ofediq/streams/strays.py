@@ -94,7 +94,7 @@ def _looks_like_nothing(value: float | np.floating[Any], cells: int) -> bool:
 
 
 def _wild(values: Floats) -> Flags:
-    known = values[~np.isnan(values)]
+    known = values[np.isfinite(values)]
     if not len(known):
         return np.zeros(len(values), bool)
     low, high = np.quantile(known, _MIDDLE)

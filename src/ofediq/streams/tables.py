@@ -7,10 +7,12 @@ import gzip
 import warnings
 import zipfile
 import zlib
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import numpy as np
 
 from ofediq.arrays import Numbers
 from ofediq.errors import DataError, extra
-from ofediq.streams.cells import MISSING, encoding_of, names_in, not_utf8, separator_of
+from ofediq.streams.cells import MISSING, encoding_of, header_in, names_in, not_utf8, separator_of
 from ofediq.streams.tidy import Unread, tidy
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".parquet", ".npz")
@@ -73,6 +75,10 @@ class Table:
         """`name` if it is a column, else a `DataError` that lists the columns."""
         if name in (self._known if among is None else among):
             return name
+        if name in self.blocks:
+            raise DataError(
+                f"`{argument}` must have one number per sample, got {name!r} with {list(self.blocks[name].shape)}"
+            )
         known = self.names if among is None else among
         shown = ", ".join(known[:_NAMES_SHOWN]) + (", ..." if len(known) > _NAMES_SHOWN else "")
         raise DataError(f"`{argument}` must be a column of {self.path.name} ({shown}), got {name!r}")
@@ -118,19 +124,27 @@ def _read_csv(path: Path) -> Table:
         head = file.read(1 << 16)
     encoding = encoding_of(path.name, head)
     with opened(path, "rt", encoding=encoding, newline="") as file:
-        header = next((line for line in file if line.strip()), "")
+        before, header = header_in(file)
         separator = separator_of(header)
+        file.seek(0)
+        deque(islice(file, before + 1), 0)
         names = next(csv.reader([header], delimiter=separator), [])
         _require_names(path, names, next(_rows(file, separator), []))
     choices = {"sep": separator, "encoding": encoding, "low_memory": False, "skipinitialspace": True}
-    choices |= {"index_col": False}  # else a row with one cell more than the header shifts all others by one
+    choices |= {
+        "skiprows": before,
+        "index_col": False,
+    }  # else a row with one cell more than the header shifts all others by one
     choices |= {"na_values": sorted(MISSING), "compression": "gzip" if opened is gzip.open else None}
     signs = ".," if separator == ";" else "."
     with warnings.catch_warnings():  # separators at the end of lines are no cells
         warnings.simplefilter("ignore", pandas.errors.ParserWarning)
         readings = [pandas.read_csv(path, decimal=sign, **choices) for sign in signs]
     frame = max(readings, key=lambda one: one.select_dtypes("number").shape[1])
-    frame = frame.set_axis([str(name).strip() for name in frame.columns], axis=1)
+    columns = [str(name).strip() for name in frame.columns]
+    if columns[0].startswith("#"):  # names in a comment
+        columns[0] = names[0].strip()
+    frame = frame.set_axis(columns, axis=1)
     return Table(path, frame, {}, repeated=names_in(names)[1])
 
 

@@ -10,14 +10,15 @@ import numpy as np
 from ofediq.arrays import Flags
 from ofediq.errors import extra
 from ofediq.streams.cells import MISSING, NO_NUMBER, amount
+from ofediq.streams.columns import numbers
 
 # A text column is numbers if so many of its cells are; with fewer different cells it may as well be labels.
 _MOSTLY, _FEW = 0.9, 20
 # It is, too, if half of them are and the others are a few words that come again: "offline", "error".
 _HALF, _WORDS = 0.5, 3
 _LARGEST = float(np.finfo(np.float64).max)
-_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
-_SURELY_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*|,\d{3})")
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")
+_SURELY_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*|,\d{3})")
 _DECIMAL_COMMA = re.compile(r"[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?")
 _NUMBERS = ("decimal", "integer", "floating", "mixed-integer-float")
 
@@ -59,7 +60,11 @@ def tidy(frame: Any) -> tuple[Any, dict[str, Unread]]:
                 made[name] = column = found
             if missed is not None:
                 unread[name] = missed
-        if types.is_float_dtype(column) and (filled := column.abs().between(NO_NUMBER, _LARGEST)).any():
+        if not types.is_float_dtype(column):
+            continue
+        sizes = np.abs(numbers(column))
+        filled = (sizes >= NO_NUMBER) & (sizes <= _LARGEST)
+        if filled.any():
             made[name] = column.mask(filled)
             before = unread.get(name, Unread(0, f"{column[filled].iloc[0]:g}"))
             unread[name] = before._replace(cells=before.cells + int(filled.sum()))
@@ -89,16 +94,16 @@ def _numbers(texts: Any) -> tuple[Any, Unread | None] | None:
     known = texts[texts.notna()]
     if not len(known):
         return None
-    numbers = pandas.to_numeric(known.map(_plain_form(known)), errors="coerce")
-    if numbers.isna().mean() > 1 - _MOSTLY and known.nunique() > _FEW:  # "$1,250.50", "5.3 %"
+    read = pandas.to_numeric(known.map(_plain_form(known)), errors="coerce")
+    if read.isna().mean() > 1 - _MOSTLY and known.nunique() > _FEW:  # "$1,250.50", "5.3 %"
         amounts = known.map(amount)
-        numbers = amounts.fillna(numbers) if amounts.notna().mean() >= _HALF else numbers
-    bad = numbers.isna()
+        read = amounts.fillna(read) if amounts.notna().mean() >= _HALF else read
+    bad = read.isna()
     usable = _HALF if known[bad].nunique() <= _WORDS else _MOSTLY
     if bad.any() and (bad.mean() > 1 - usable or known.nunique() <= _FEW):
         return None
     unread = Unread(int(bad.sum()), str(known[bad].iloc[0])) if bad.any() else None
-    return numbers.astype(np.float64).reindex(texts.index), unread
+    return read.astype(np.float64).reindex(texts.index), unread
 
 
 def _plain_form(known: Any) -> Any:

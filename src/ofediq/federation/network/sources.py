@@ -22,13 +22,15 @@ from ofediq.errors import DataError, InputError, shown
 from ofediq.federation.network.outlets import Outlet
 from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.messages import Publish
-from ofediq.streams.cells import MISSING, clock_unit, encoding_of, names_in, separator_of, time_of_day
+from ofediq.streams.cells import MISSING, encoding_of, header_in, names_in, separator_of, time_of_day
+from ofediq.streams.written import DateReader
 
 log = logging.getLogger("ofediq.federation")
 
 _LOGGED = 10
 """So many samples that cannot be read get a line in the log each; the others are only counted."""
 
+_TOLD = 10_000  # rows that tell how dates are written
 
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 
@@ -112,7 +114,8 @@ class Rows:
         target: column to predict.
         features: columns to predict from; those of the task if left out.
         announced: tells the names of the features in the task; all columns but the target if it has none.
-        time: column of dates, or columns with commas: year,month,day,hour.
+        time: column of dates, or columns with commas: year,month,day,hour. The file's first 10,000 rows tell whether
+            3/4 is in March or in April.
         start: tells how many rows were read before, when the first one is asked for.
         follow: whether the file grows: its end is no end, and a line counts when it is whole. A file that is shorter
             than before, or another one, is read from its beginning.
@@ -161,8 +164,9 @@ class Rows:
                 file.seek(0)
                 header, rows = _cells(file, self.follow)
             columns, repeated = names_in(header)
-            clock = [] if self.time is None else self.time.split(",")
+            clock = [] if self.time is None else _parts(self.time, columns)
             used, named = self._used(columns, repeated, clock)
+            dates = self._dates(columns, clock)
             for cells in rows:
                 if cells is None and self._is_another(file):
                     log.warning("%s is another file now: from its beginning", self.path)
@@ -175,7 +179,7 @@ class Rows:
                 x: Any = (
                     {name: row[name] for name in used} if named else [row[name] or "nan" for name in used]
                 )
-                moment = _moment([row[name] or "" for name in clock]) if clock else None
+                moment = _moment([row[name] or "" for name in clock], dates) if clock else None
                 yield SourceSample(x, row[self.target], moment, self.position)
 
     def _is_another(self, file: TextIO) -> bool:
@@ -197,6 +201,19 @@ class Rows:
             raise DataError(f"cannot read {self.path}: {getattr(error, 'strerror', None) or error}") from None
         return found
 
+    def _dates(self, columns: list[str], clock: list[str]) -> DateReader:
+        """A reader of dates that has seen the first ones of the file: they tell days from months."""
+        dates = DateReader()
+        if not clock:
+            return dates
+        place = columns.index(clock[0])
+        with self._opened() as file:
+            for cells in islice(_cells(file, self.follow)[1], _TOLD):
+                if cells is None:
+                    break
+                dates.told((cells[place] if place < len(cells) else None) or "")
+        return dates
+
     def _used(self, columns: list[str], repeated: frozenset[str], clock: list[str]) -> tuple[list[str], bool]:
         """The columns to read, and whether by name: those of the task, "mode" for its "mode=eco"."""
         announced = list(self._announced())
@@ -217,9 +234,12 @@ def _cells(file: TextIO, follow: bool) -> tuple[list[str], Iterator[list[str | N
 
     With `follow` None is also a row that has not come yet.
     """
-    start = file.readline()
-    separator = separator_of(start)
-    header = next(csv.reader([start], delimiter=separator), [])
+    before, names = header_in(file)
+    separator = separator_of(names)
+    header = next(csv.reader([names], delimiter=separator), [])
+    file.seek(0)
+    for _ in range(before + 1):
+        file.readline()
     lines: Iterator[str] = _WholeRecords(file) if follow else file
     rows = _records(csv.reader(lines, delimiter=separator, skipinitialspace=True), follow)
     return header, (None if row is None else [_cell(text, separator) for text in row] for row in rows)
@@ -271,28 +291,24 @@ def _cell(text: str, separator: str) -> str | None:
     return text
 
 
-def _moment(parts: Sequence[str]) -> float:
-    """Seconds since 1970 of an ISO 8601 date, a number, a date and a time of day, or year, month, day, ...
+def _parts(time: str, columns: Sequence[str]) -> list[str]:
+    """The columns that make a date: one of this name, or several with commas between them."""
+    return [time] if time in columns else [name.strip() for name in time.split(",")]
+
+
+def _moment(parts: Sequence[str], dates: DateReader) -> float:
+    """Seconds since 1970 of a date or a number, of a date and a time of day, or of year, month, day, ...
 
     Without a zone it is UTC.
 
-    >>> _moment(["2013-03-01", "06.30.00"])
-    1362119400.0
-    >>> _moment(["2013-03-01 00:00"]), _moment(["2013", "3", "1", "0"]), _moment(["1362096000000"])
-    (1362096000.0, 1362096000.0, 1362096000.0)
+    >>> _moment(["2013-03-01", "06.30.00"], DateReader()), _moment(["2013", "3", "1", "0"], DateReader())
+    (1362119400.0, 1362096000.0)
     """
+    if len(parts) <= 2:
+        return dates(parts[0]) + (time_of_day(parts[1]) if len(parts) == 2 else 0.0)
     try:
-        if len(parts) == 2:
-            return _moment(parts[:1]) + time_of_day(parts[1])
-        if len(parts) > 1:
-            year, month, day, *rest = (int(float(part)) for part in parts)
-            return datetime(year, month, day, *rest, tzinfo=UTC).timestamp()  # type: ignore[misc,arg-type]  # hour, minute, ...
-        try:
-            number = float(parts[0])
-            return number / clock_unit(number)
-        except ValueError:
-            found = datetime.fromisoformat(parts[0])
-            return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        year, month, day, *rest = (int(float(part)) for part in parts)
+        return datetime(year, month, day, *rest, tzinfo=UTC).timestamp()  # type: ignore[misc,arg-type]  # hour, minute, ...
     except ValueError:
         return float("nan")
 
@@ -306,6 +322,7 @@ def read_lines(file: TextIO) -> Iterator[SourceSample | InputError]:
     >>> list(read_lines(io.StringIO('{"x": [1, 2], "y": 0}')))
     [SourceSample(x=[1, 2], y=0, time=None, id=None)]
     """
+    dates = DateReader()
     for number, line in enumerate(file, 1):
         if not line.strip():
             continue
@@ -317,7 +334,7 @@ def read_lines(file: TextIO) -> Iterator[SourceSample | InputError]:
             if isinstance(called, list | dict):
                 yield InputError(f"`id` of line {number} must be a text or a number, got {shown(called)}")
                 continue
-            moment = None if time is None else _moment([str(time)])
+            moment = None if time is None else dates(str(time))
             yield SourceSample(content.get("x"), content.get("y"), moment, called)
         except (ValueError, KeyError, AttributeError, TypeError):
             yield InputError(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,7 +108,8 @@ class Inputs:
         assert isinstance(self.past.features, PipelineMemory)
         if self.pipeline.calendar and not np.isfinite(time):
             raise InputError(
-                "`time` must be an ISO 8601 date or seconds since 1970, got none that can be read"
+                "`time` must be an ISO 8601 date, another date of which day and month can be told, or seconds since "
+                "1970, got none that can be read"
             )
         values = self._lookout.clean(readings)
         row, memory = self.pipeline.observe(self.past.features, values, np.array([time], np.float64))
@@ -154,8 +156,8 @@ class Inputs:
         """A target, [1]: float32, or the number of its label."""
         names = () if self.spec is None else self.spec.labels
         if names:
-            text = _text(y)
-            if text not in names:
+            text = next((text for text in _texts(y) if text in names), None)
+            if text is None:
                 raise InputError(f"`y` must be one of the task's labels {', '.join(names)}, got {y!r}")
             return np.asarray([names.index(text)])
         try:
@@ -222,10 +224,11 @@ def _read(given: Floats) -> Row:
     return np.where(np.isinf(given), given, known(given)).astype(np.float32)
 
 
-def _text(value: Any) -> str:
-    """A label's text: 1, 1.0 and "1" are the same."""
-    try:
+def _texts(value: Any) -> Iterator[str]:
+    """How a label may be written in the task: 1, 1.0, "1" and "01" are the same, and so are True and "true"."""
+    yield str(value)
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        yield value.capitalize()
+    with suppress(TypeError, ValueError):
         number = float(value)
-    except (TypeError, ValueError):
-        return str(value)
-    return str(int(number)) if number.is_integer() and not isinstance(value, bool) else str(value)
+        yield str(int(number)) if number.is_integer() else str(number)

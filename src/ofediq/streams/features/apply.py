@@ -8,6 +8,7 @@ import numpy as np
 
 from ofediq.arrays import Numbers
 from ofediq.errors import DataError
+from ofediq.streams.cells import SINCE_1970
 from ofediq.streams.dataset import UNKNOWN_LABEL, Dataset
 from ofediq.streams.features.labels import LabelTarget
 from ofediq.streams.features.numbers import NumberTarget
@@ -22,7 +23,6 @@ _MOST_CHANGES, _CLIENTS_TRIED, _ROWS_TRIED = 480, 20, 500
 _MANY_CLASSES = 20
 _DAY = 86_400.0
 _LONGEST_SEASON = 512
-_YEAR_2000, _YEAR_2100 = 946_684_800.0, 4_102_444_800.0
 
 
 def featurize(stream: Stream, pipeline: Pipeline) -> Stream:
@@ -241,7 +241,7 @@ def _flat(dataset: Dataset) -> Numbers:
 def _has_dates(dataset: Dataset) -> bool:
     """Whether `time` is seconds since 1970 rather than a count."""
     time = dataset.time
-    return time is not None and bool(_YEAR_2000 <= np.median(time) <= _YEAR_2100)
+    return time is not None and bool(SINCE_1970[0] <= np.median(time) <= SINCE_1970[1])
 
 
 def _last(dataset: Dataset, x: Numbers) -> bool:
