@@ -89,18 +89,9 @@ class Note(NamedTuple):
     table: str | None = None
 
 
-def setting(
-    default: Any,
-    doc: str,
-    *,
-    shown: str | None = None,
-    panel: str | None = None,
-    option: str | None = None,
-    key: str | None = None,
-    table: str | None = None,
-) -> Any:
+def setting(default: Any, doc: str, **note: str | None) -> Any:
     """A field of `Settings`: its default (`...` if it must be given), a line of documentation, what `Note` holds."""
-    metadata = {"note": Note(doc, shown, panel, option, key, table)}
+    metadata = {"note": Note(doc, **note)}
     if default is ...:
         return field(metadata=metadata)
     if isinstance(default, dict):

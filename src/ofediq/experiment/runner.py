@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 from jax.sharding import Mesh
@@ -50,20 +50,10 @@ class Listener(Protocol):
 class Silent:
     """Somebody who does not listen."""
 
-    def note(self, sentence: str) -> None:
+    def note(self, *_: Any, **__: Any) -> None:
         """Nothing."""
 
-    def started(self, task: str, total: int) -> None:
-        """Nothing."""
-
-    def advanced(self, done: int) -> None:
-        """Nothing."""
-
-    def finished(self, outcome: str) -> None:
-        """Nothing."""
-
-    def stopping(self) -> None:
-        """Nothing."""
+    started = advanced = finished = stopping = note
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from typing import Any
 
 from ofediq.report.comparison import Comparison
 from ofediq.simulation import Regret, Result
+from ofediq.simulation.result import finite
 
 
 def summarize(comparison: Comparison) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def summarize(comparison: Comparison) -> dict[str, Any]:
     steps after which errors have risen (first seed), `recent_accuracy` or `recent_mse` the last tenth of the steps.
     """
     methods = {key: _method(comparison, key, results) for key, results in comparison.counted.items()}
-    naive = {name: _finite(float(curve[-1])) for name, curve in comparison.naive_curves.items()}
+    naive = {name: finite(float(curve[-1])) for name, curve in comparison.naive_curves.items()}
     for one in methods.values():
         one["skill"], one["reference"] = _skill(comparison, one)
     return {"metric": comparison.metric, "methods": methods, "naive": naive}
@@ -65,10 +65,10 @@ def _regret_numbers(regrets: Sequence[Regret]) -> dict[str, list[float | None]]:
     if not regrets:
         return {}
     numbers = {
-        "regret": [_finite(float(regret.curve[-1])) for regret in regrets],
-        "heterogeneity": [_finite(regret.comparator.heterogeneity) for regret in regrets],
+        "regret": [finite(float(regret.curve[-1])) for regret in regrets],
+        "heterogeneity": [finite(regret.comparator.heterogeneity) for regret in regrets],
     }
-    bounds = [None if regret.bound is None else _finite(float(regret.bound[-1])) for regret in regrets]
+    bounds = [None if regret.bound is None else finite(float(regret.bound[-1])) for regret in regrets]
     return {**numbers, "regret_bound": bounds}
 
 
@@ -90,8 +90,3 @@ def _mean(values: Sequence[float | None]) -> float | None:
 def _deviation(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return statistics.stdev(known) if 1 < len(known) == len(values) else None
-
-
-def _finite(value: float) -> float | None:
-    """JSON has no NaN and no infinity."""
-    return value if math.isfinite(value) else None

@@ -171,9 +171,9 @@ class Result:
         """The run in a few numbers, JSON-ready."""
         predictions, promise = float(self.present.sum()), promise_of(self.method)
         return {
-            self.metric: _finite(float(self.curve[-1])),
-            f"recent_{self.metric}": _finite(self._recent()),
-            "loss": _finite(float(self.loss.sum()) / predictions),
+            self.metric: finite(float(self.curve[-1])),
+            f"recent_{self.metric}": finite(self._recent()),
+            "loss": finite(float(self.loss.sum()) / predictions),
             "bits_formula": float(self.bits_formula.sum()),
             "bits_wire": float(self.bits_wire.sum()),
             "bits_downlink": float(self.bits_downlink.sum()),
@@ -221,6 +221,6 @@ class Result:
             raise InputError(f"`{what}` needs a {task} task, got {self.model.task}")
 
 
-def _finite(value: float) -> float | None:
+def finite(value: float) -> float | None:
     """JSON has no NaN and no infinity: a diverged value is null."""
     return value if math.isfinite(value) else None
