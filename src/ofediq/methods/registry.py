@@ -34,8 +34,8 @@ Build = TypeVar("Build", bound=Callable[..., Method])
 
 Planner = Literal["paper", "exact"]
 
-COMMON = ("step_size", "preset")
-"""Parameters that every method may have, and that a run sets for all of its methods."""
+COMMON = {"step_size": "eta.", "preset": "which server rule, see `methods.presets`."}
+"""Parameters that every method may have, and that a run sets for all of its methods; with what they usually mean."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Entry:
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """Its arguments, in order."""
-        meanings = _meanings(self.documentation)
+        meanings = COMMON | _meanings(self.documentation)
         return tuple(
             Parameter(
                 one.name,

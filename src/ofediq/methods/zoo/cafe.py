@@ -44,8 +44,6 @@ def cafe(keep: int, rate: float = 1.0, step_size: float = 0.01, preset: str = "p
     Args:
         keep: k.
         rate: p, the probability that a client sends.
-        step_size: eta.
-        preset: which server rule, see `methods.presets`.
     """
     return method(
         client=FromAggregate(),

@@ -87,8 +87,6 @@ def diana(
         levels: s of the quantiser.
         blocks: b.
         pace: a.
-        step_size: eta.
-        preset: which server rule, see `methods.presets`.
     """
     return method(
         client=Remembering(pace),

@@ -62,8 +62,6 @@ def eden(bits: float = 1.0, rate: float = 1.0, step_size: float = 0.01, preset: 
     Args:
         bits: R, in (0, 1), or 1, 2, 3 or 4.
         rate: p, the probability that a client sends.
-        step_size: eta.
-        preset: which server rule, see `methods.presets`.
     """
     base = federated("EDEN", step_size, preset, compress=EdenBits(require_positive("bits", bits)))
     return replace(base, participation=bernoulli(rate))

@@ -71,8 +71,6 @@ def ef21_sgdm(
         keep: k.
         rate: probability that a client sends at a step.
         momentum: a.
-        step_size: eta.
-        preset: which server rule, see `methods.presets`.
     """
     return method(
         client=Tracking(momentum),

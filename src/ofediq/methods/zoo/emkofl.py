@@ -245,7 +245,6 @@ def emkofl(kernels: int = 8, rate: float = 1.0, step_size: float = 0.01, weight_
     Args:
         kernels: P, as many as the model has.
         rate: probability that a client sends at a step; the mean is over those who do.
-        step_size: eta.
         weight_step: eta_g.
     """
     made = method(

@@ -63,9 +63,6 @@ def fedsgd(step_size: float = 0.01) -> Method:
     """FedSGD: every client sends its gradient, the server moves by their mean. Online, with one sample, it is FedOGD.
 
     w <- w - eta / K sum of the gradients. Costs 32 K D bits per step.
-
-    Args:
-        step_size: eta.
     """
     return method(local_ogd(step_size), descend(step_size), name="FedSGD")
 
@@ -83,7 +80,6 @@ def fedavg(
     Args:
         period: L.
         rate: p, with which each client is drawn at the end of a window.
-        step_size: eta.
         divide: by the number of `senders`, or of `all` clients, times p.
     """
     require_choice("divide", divide, ("senders", "all"))
@@ -108,7 +104,6 @@ def fedprox(period: int = 8, rate: float = 1.0, step_size: float = 0.01, pull: f
     Args:
         period: L.
         rate: p, with which each client is drawn at the end of a window.
-        step_size: eta.
         pull: mu.
     """
     return method(
@@ -136,7 +131,6 @@ def fedpaq(period: int = 8, rate: float = 1.0, levels: int = 1, step_size: float
         period: L.
         rate: p.
         levels: s.
-        step_size: eta.
     """
     return method(
         Proximal(step_size),

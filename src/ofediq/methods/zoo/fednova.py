@@ -78,7 +78,6 @@ def fednova(period: int = 8, rate: float = 1.0, step_size: float = 0.01) -> Meth
     Args:
         period: L, the most local steps.
         rate: p, with which each client is drawn at the end of a window.
-        step_size: eta.
     """
     return method(
         Normalised(step_size), NormalisedServer(step_size), bernoulli(rate), period=period, name="FedNova"

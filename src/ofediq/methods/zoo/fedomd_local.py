@@ -95,7 +95,6 @@ def fedomd_local(
 
     Args:
         period: L; a budget rounds it up, so that it is not exceeded.
-        step_size: eta.
         mirror: euclidean, simplex or positive.
         average: `primal` or `dual`.
     """

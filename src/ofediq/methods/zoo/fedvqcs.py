@@ -235,7 +235,6 @@ def fedvqcs(
         bits: Q.
         period: L.
         rate: p, with which a client sends at the end of a window.
-        step_size: eta.
     """
     return method(
         client=SensedUpdate(block, measurements, keep, float(step_size)),

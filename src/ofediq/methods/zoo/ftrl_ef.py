@@ -38,7 +38,6 @@ class Ftrl(ServerRule):
     the sum does not.
 
     Attributes:
-        step_size: eta.
         radius: of the ball; None for no end.
     """
 
@@ -91,7 +90,6 @@ def ftrl_ef(
         keep: k.
         keep_down: k'; k if it is not given.
         rate: probability that a client sends at a step, not in the original.
-        step_size: eta.
         radius: of the ball; None for no projection.
     """
     base = method(

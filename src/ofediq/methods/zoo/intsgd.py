@@ -100,8 +100,6 @@ def intsgd(
     Args:
         bits_per_step: mean uplink bits per step on the wire, all clients together; None for the originals' alpha.
         steps: T, the horizon that the budget is spread over; None for a run without end.
-        step_size: eta.
-        preset: which server rule, see `methods.presets`.
         decay: beta of r.
         extra_bits: what a message costs beside its payload; counted against the budget.
     """

@@ -198,7 +198,6 @@ def laq(
         threshold: xi, in all; the originals' 0.8 / 10 for each of ten moves.
         patience: windows after which a client speaks in any case.
         period: L.
-        step_size: eta.
     """
     return method(
         client=Lazy(bits, patience),

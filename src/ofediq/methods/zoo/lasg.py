@@ -75,7 +75,6 @@ def lasg(
         threshold: c eta^2.
         patience: windows after which a client speaks in any case.
         period: L; gradients at w are added up.
-        step_size: eta.
     """
     return replace(
         laq(bits, threshold, patience, period, step_size), client=LazySameSample(bits, patience), name="LASG"

@@ -46,8 +46,6 @@ def majority_vote(rate: float = 1.0, step_size: float = 0.01, preset: str = "pap
 
     Args:
         rate: probability that a client sends at a step.
-        step_size: eta.
-        preset: which server rule, see `methods.presets`.
     """
     base = federated("Majority vote", step_size, preset, compress=signs())
     return replace(base, participation=bernoulli(rate), combine=Majority())

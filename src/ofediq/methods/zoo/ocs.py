@@ -64,7 +64,6 @@ def ocs(
         levels: s.
         blocks: b.
         bits: R of EDEN, in (0, 1), or 1, 2, 3 or 4.
-        step_size: eta.
         preset: which server rule, see `methods.presets`; sampling is the method's own.
         extra_bits: what a message costs beside its payload; counted against the budget.
     """

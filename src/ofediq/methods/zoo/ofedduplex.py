@@ -90,7 +90,6 @@ def ofedduplex(
         dim: D.
         clients: K.
         steps: T, the horizon that the budget is spread over; None for a run without end, in windows of one length.
-        step_size: eta.
         preset: which server rule, see `methods.presets`; sampling is the method's own.
         down: share of the bytes that goes into broadcasts. By default 1 / (1 + sqrt(185 / K)): what goes up adds up
             over the clients, what goes down does not. At least 0.3 where clients do not walk, and always more where

@@ -165,7 +165,6 @@ def pofmkl(
     Args:
         kernels: P, as many as the model has.
         rate: probability that a client sends at a step; what it sends is divided by it.
-        step_size: eta.
         weight_step: r.
         explore: zeta.
     """

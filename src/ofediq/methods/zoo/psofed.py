@@ -211,7 +211,6 @@ def psofed(
     Args:
         keep: M.
         rate: p, with which a client is drawn at a step.
-        step_size: eta.
         masks: `coordinated` (the same for all) or `shifted`.
     """
     require_choice("masks", masks, ("coordinated", "shifted"))

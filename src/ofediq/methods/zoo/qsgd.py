@@ -82,7 +82,6 @@ def qsgd(
         norm: `max` or `euclidean`.
         coding: `entropy` or `packed`.
         rate: p, with which a client sends at a step.
-        step_size: eta.
     """
     return method(
         local_ogd(step_size),

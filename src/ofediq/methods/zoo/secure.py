@@ -133,8 +133,6 @@ def secure(
         groups: g; clients send in turns, each at every g-th step.
         clip: C, the norm that a gradient is cut to.
         least: fewer messages than that are not used; by default four in five of the senders.
-        step_size: eta.
-        preset: which server rule, see `methods.presets`.
     """
     return _compose("Secure", keep, senders, groups, clip, least, None, None, step_size, preset)
 
@@ -174,8 +172,6 @@ def private(
         groups: g; clients send in turns, each at every g-th step.
         clip: C, the norm that a gradient is cut to.
         least: fewer messages than that are not used, and so many make the noise.
-        step_size: eta.
-        preset: which server rule, see `methods.presets`.
     """
     require_choice("unit", unit, UNITS)
     promise = Promise(require_positive("epsilon", epsilon), require_positive("delta", delta), unit)

@@ -171,7 +171,6 @@ def seeds_scalars(keep: int = 10, rate: float = 1.0, step_size: float = 0.01) ->
     Args:
         keep: P.
         rate: probability that a client sends at a step, not in the original.
-        step_size: eta.
     """
     base = method(
         client=Projected(keep),

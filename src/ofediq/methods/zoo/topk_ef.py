@@ -75,8 +75,6 @@ def topk_ef(keep: int, rate: float = 1.0, step_size: float = 0.01, preset: str =
     Args:
         keep: k.
         rate: probability that a client sends at a step.
-        step_size: eta.
-        preset: which server rule, see `methods.presets`.
     """
     return method(
         client=ErrorFeedback(),

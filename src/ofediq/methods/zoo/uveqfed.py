@@ -76,7 +76,6 @@ def uveqfed(
         lattice: `hexagonal` or `scalar`.
         period: L.
         rate: p, with which a client sends at the end of a window.
-        step_size: eta.
     """
     return method(
         Proximal(step_size),
