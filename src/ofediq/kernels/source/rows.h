@@ -41,17 +41,27 @@ API void measure_rows(const float *const *rows, const float *signs, int64_t coun
     }
 }
 
-/* total[dim] += the rows one after another, each times its factor and rounded; a factor of 1 leaves it as it is. */
-API void add_rows(const float *const *rows, const double *factors, int64_t count, int64_t dim, float *total) {
+/* total[dim] += the rows one after another, each times its factor and rounded. Four at a time: what they wait for is
+ * the memory that the rows lie in, and four are read at once. */
+API void add_rows(const float *const *rows, const double *factors, int64_t count, int64_t dim, float *restrict total) {
+    static const float nothing[STRETCH];
     for (int64_t start = 0; start < dim; start += STRETCH) { /* short enough that the sum stays in the cache */
-        int64_t stop = start + STRETCH < dim ? start + STRETCH : dim;
-        for (int64_t n = 0; n < count; n++) {
-            const float *row = rows[n];
-            double factor = factors[n];
-            if (factor == 1)
-                for (int64_t i = start; i < stop; i++) total[i] += row[i];
+        int64_t some = dim - start < STRETCH ? dim - start : STRETCH;
+        float *sum = total + start;
+        for (int64_t n = 0; n < count; n += 4) {
+            const float *row[4];
+            double by[4];
+            int whole = 1;
+            for (int k = 0; k < 4; k++) { /* x + -0 is x, also where x is -0 */
+                row[k] = n + k < count ? rows[n + k] + start : nothing;
+                by[k] = n + k < count ? factors[n + k] : -1;
+                whole &= by[k] == 1;
+            }
+            if (whole)
+                for (int64_t i = 0; i < some; i++) sum[i] = sum[i] + row[0][i] + row[1][i] + row[2][i] + row[3][i];
             else
-                for (int64_t i = start; i < stop; i++) total[i] += (float)((double)row[i] * factor);
+                for (int64_t i = 0; i < some; i++)
+                    for (int k = 0; k < 4; k++) sum[i] += (float)((double)row[k][i] * by[k]);
         }
     }
 }
