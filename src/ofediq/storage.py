@@ -14,6 +14,7 @@ import secrets
 import stat
 import sys
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ofediq.arrays import Numbers
-from ofediq.errors import CheckpointError, extra
+from ofediq.errors import CheckpointError, extra, require
 from ofediq.locks import lock
 
 Arrays = dict[str, Numbers]
@@ -99,6 +100,37 @@ def _sync(descriptor: int) -> None:
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
             return
     os.fsync(descriptor)
+
+
+def require_folder(name: str, path: Path) -> None:
+    """Raise `InputError` about the argument `name` unless `path` is a folder, or may become one."""
+    there = path
+    while not os.path.lexists(there) and there != there.parent:
+        there = there.parent
+    require(there.is_dir(), name, "must be a folder, not a file or below one", str(path))
+
+
+def read_arrays(path: Path) -> Numbers | Arrays:
+    """The array of an .npy file, or those of an .npz by name; else `OSError`, or `ValueError` that says why."""
+    with path.open("rb") as file:
+        begins = file.read(len(np.lib.format.MAGIC_PREFIX))
+    if begins != np.lib.format.MAGIC_PREFIX and not zipfile.is_zipfile(path):
+        raise ValueError("it is not a file of numpy, or only the beginning of one")
+    name = ""
+    try:
+        found: Any = np.load(path, allow_pickle=False)  # a pickle could run anything
+        if isinstance(found, np.ndarray):
+            return found
+        arrays = {}
+        with found:
+            for name in found.files:
+                arrays[name] = found[name]
+        return arrays
+    except (EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        if "allow_pickle" not in str(error):
+            raise ValueError(str(error)) from None
+        which = f"array {name!r}" if name else "it"
+        raise ValueError(f"{which} holds Python objects, which must be numbers or texts") from None
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,7 @@ def test_up_that_is_stopped_says_so_and_continues(tmp_path: Path) -> None:
             ["up", "--method", "ogd", "--clients", "2", "--rounds", "2"],
             "`method` must be federated to run live",
         ),
+        (["up", "--out", __file__], "`out` must be a folder, not a file or below one"),
         (["up", "--interval", "-1"], "`interval` must be a number from 0 to 10000000"),
         (["up", "--broker", "mqtt://192.168.0.1"], "`address` must be mqtts:// (TLS)"),
         (["serve", "--config", "missing.toml"], "`config` must be a file that can be read"),

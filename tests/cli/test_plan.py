@@ -85,6 +85,9 @@ def test_measured_plans_from_samples_and_assumptions(tmp_path: Path) -> None:
     ("arguments", "reason"),
     [
         (("--updates", "{folder}/none.npy"), "`updates` must be a readable .npy file"),
+        (("--updates", "{folder}/begun.npz"), "`updates` must be a readable .npy file"),
+        (("--updates", "{folder}/text.csv"), r"text.csv' \(it is not a file of numpy"),
+        (("--updates", "{folder}/objects.npy"), r"objects.npy' \(it holds Python objects"),
         (("--updates", "{folder}/short.npy"), "`updates` must have 500 coordinates each"),
         (("--updates", "{folder}/short.npy", "--assume", "laplace"), "`assume` must not be given"),
         (("--assume", "laplace", "--method", "exact"), "`rates` must be given with method 'measured' only"),
@@ -92,6 +95,9 @@ def test_measured_plans_from_samples_and_assumptions(tmp_path: Path) -> None:
 )
 def test_options_that_do_not_fit(tmp_path: Path, arguments: tuple[str, ...], reason: str) -> None:
     np.save(tmp_path / "short.npy", np.ones((2, 3)))
+    np.save(tmp_path / "objects.npy", np.array([{}]))
+    (tmp_path / "begun.npz").write_bytes(b"PK\x03\x04" + bytes(300))
+    (tmp_path / "text.csv").write_text("a,b\n1,2\n")
     words = [word.format(folder=tmp_path) for word in arguments]
     command = ["plan", "--budget", "0.01", "--dim", "500", "--method", "measured", *words]
     with pytest.raises(InputError, match=reason):

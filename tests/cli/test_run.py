@@ -256,6 +256,7 @@ def test_your_own_file(tmp_path: Path) -> None:
         (("--labels", "1", "--partition", "dirichlet"), "`labels` needs partition label, got dirichlet"),
         (("--hidden", "8,x"), "`hidden` must be whole numbers with commas between them, got '8,x'"),
         (("--option", "noise"), "`option` must look like name=value, got 'noise'"),
+        (("--processes", "0"), "`processes` must be an integer from 1 to 1024, got 0"),
         (("--checkpoint-every", "0"), "`checkpoint_every` must be an integer >= 1, got 0"),
         (("--resume", "--force"), "`resume` and `force` exclude each other"),
         (("--resume",), "no unfinished run of this configuration in 'runs'"),

@@ -64,6 +64,7 @@ def test_the_seeds_follow_each_other() -> None:
             {"preset": "auto", "baseline": "season(0)"},
             r"`baseline` must be auto, last, mean, none or season\(ROWS\), such as season\(24\), got 'season\(0\)'",
         ),
+        ({"preset": "auto", "baseline": f"season({10**20})"}, r"`baseline` must be .*"),
         ({"partition": "odd"}, r"`partition` must be one of random, .*, got 'odd'"),
         ({"target": "y"}, r"`target` needs `data`, a file, got 'y'"),
         ({"data": "a.csv"}, r"`target` must name the column of `data` to predict, got nothing"),

@@ -60,6 +60,7 @@ def test_a_federation_that_diverges_goes_back_and_learns_with_smaller_steps(
     assert "predictions diverged" in caplog.text
     assert one.method.server.step_size < 1.0  # type: ignore[attr-defined]  # of Descend
     assert one.task.version == one.monitor.rollbacks
+    assert one.monitor.parameters["steps_after_divergence"] == f"1/{4**one.monitor.rollbacks}"
     x, y = stream().x, stream().y
     prediction = x @ one.params[:2] + one.params[2]
     assert np.mean((prediction - y) ** 2) < np.mean(y**2)
@@ -74,8 +75,10 @@ def test_smaller_steps_outlive_the_server_unless_it_is_told_others() -> None:
     again = server(methods.fedogd(2.0), epoch=2, saved=network.saved)
     assert again.method == before.method != methods.fedogd(2.0)
     assert again.task == before.task
+    assert again.monitor.parameters == before.monitor.parameters
     told = server(methods.fedogd(0.001), epoch=2, saved=network.saved)
     assert told.method == methods.fedogd(0.001)
+    assert told.monitor.parameters["steps_after_divergence"] is None
     assert told.task.version == before.task.version + 1
 
 
@@ -94,17 +97,30 @@ def test_whoever_says_that_its_errors_are_huge_does_not_stop_the_others(error: f
     watch = Watch(first_state(methods.fedogd(0.1), np.zeros(2, np.float32), 10), 0, anchored=True)
     honest = [Report(4, 4.0, 4.0)] * 7
     state = first_state(methods.fedogd(0.1), np.ones(2, np.float32), 10)
-    assert watch.judge([*honest, *[Report(4, error, 4.0)] * 3], state, 1) == "good"
-    assert watch.judge([Report(4, error, 4.0)] * 10, state, 2) == "bad"
+    assert watch.judge(list(enumerate([*honest, *[Report(4, error, 4.0)] * 3])), state, 1) == "good"
+    assert watch.judge(list(enumerate([Report(4, error, 4.0)] * 10)), state, 2) == "bad"
+
+
+@pytest.mark.parametrize(("rounds", "found"), [(1, "good"), (3, "bad")])
+def test_some_bad_rounds_for_everyone_are_a_divergence_and_one_is_none(rounds: int, found: str) -> None:
+    """Three clients and ten rounds make a window: most of its reports may be well, and the model far off."""
+    state = first_state(methods.fedogd(0.1), np.zeros(2, np.float32), 3)
+    watch = Watch(state, 0, anchored=True)
+    window = [*[1.0] * (10 - rounds), *[1e9] * rounds]
+    judged = [
+        watch.judge([(number, Report(1, error, 1.0)) for number in range(3)], state, step)
+        for step, error in enumerate(window, 1)
+    ]
+    assert judged == ["open"] * 9 + [found]
 
 
 def test_the_newest_good_model_is_not_trusted() -> None:
     states = [first_state(methods.fedogd(0.1), np.full(3, k, np.float32), 1) for k in range(5)]
     watch = Watch(states[0], 0, anchored=True)
     good, bad = Report(WINDOW, 1.0 * WINDOW, 1.0 * WINDOW), Report(WINDOW, 2 * FAR * WINDOW, 1.0 * WINDOW)
-    assert [watch.judge([good], states[k], k) for k in (1, 2)] == ["good", "good"]
-    assert watch.judge([Report(1, 1.0, 1.0)], states[3], 3) == "open"
-    assert watch.judge([bad], states[4], 4) == "bad"
+    assert [watch.judge([(0, good)], states[k], k) for k in (1, 2)] == ["good", "good"]
+    assert watch.judge([(0, Report(1, 1.0, 1.0))], states[3], 3) == "open"
+    assert watch.judge([(0, bad)], states[4], 4) == "bad"
     assert watch.back() == (states[1], 1)
 
 

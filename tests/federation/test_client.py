@@ -232,6 +232,7 @@ def test_a_client_process_answers_json_lines_in_little_memory(tmp_path: Path, br
     config = tmp_path / "client.toml"
     config.write_text(
         f'name = "pi"\nfederation = "lines"\n[broker]\naddress = "{broker.address}"\ninsecure = true\n'
+        '[predictions]\npath = "told.jsonl"\n'
     )
     lines = "".join(json.dumps({"x": x.tolist(), "y": y}) + "\n" for x, y in samples(5))
     program = (
@@ -252,6 +253,7 @@ def test_a_client_process_answers_json_lines_in_little_memory(tmp_path: Path, br
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(answers) == 5
     assert answers[0]["prediction"] == 0.0
+    assert [json.loads(line) for line in (tmp_path / "told.jsonl").read_text().splitlines()] == answers
     said = done.stderr.splitlines()
     assert json.loads(said[-2])["samples"] == 5
     assert int(said[-1]) < 80_000  # kilobytes

@@ -208,5 +208,21 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         FederationConfig.read(tmp_path / "nothing.toml")
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('[memory]\npath = "folder"', r"`path` in \[memory\] must be a file, got the folder"),
+        ('[predictions]\npath = "folder"', r"`path` in \[predictions\] must be a file, got the folder"),
+        ('[source]\npath = "rows.csv"', "`path` must go with a source of kind csv or replay"),
+    ],
+)
+def test_files_of_a_client_that_cannot_be_are_named(text: str, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    about = 'name = "a"\nfederation = "b"\n[broker]\naddress = "mqtt://localhost:1"\ninsecure = true\n'
+    (tmp_path / "client.toml").write_text(about + text)
+    with pytest.raises(InputError, match=sentence):
+        ClientConfig.read(tmp_path / "client.toml")
+
+
 def test_the_guard_of_a_server_is_that_of_the_simulator() -> None:
     assert Rules().clip == CLIP

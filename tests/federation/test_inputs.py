@@ -22,6 +22,7 @@ from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.memory import MemoryFile
 from ofediq.federation.protocol.messages import ModelMessage, Publish, UpdateMessage, write_json
 from ofediq.federation.protocol.monitor import Monitor
+from ofediq.federation.protocol.predictions import Prediction
 from ofediq.federation.protocol.reports import Report
 from ofediq.federation.protocol.rules import Rules
 from ofediq.federation.protocol.task import ModelSpec, Task
@@ -370,10 +371,34 @@ def test_predictions_come_out_of_a_file_with_their_rows(tmp_path: Path) -> None:
     config, state, update = said
     assert config.topic == "homeassistant/sensor/ofediq_test_sensor/config"
     assert config.retain
-    assert json.loads(config.payload)["state_topic"] == state.topic == "test/p/sensor"
+    about = json.loads(config.payload)
+    assert about["state_topic"] == state.topic == "test/p/sensor"
+    assert about["availability_topic"] == "test/here/sensor"
+    assert "state_class" not in about  # a text has no curve
     assert json.loads(state.payload) == told
     assert update.topic == "test/u/sensor"
     assert one.samples == 1
+
+
+def test_predictions_go_on_when_their_file_or_their_model_does_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "told"
+    outlet = Outlet("test", "pi-03.shed", path=path, discovery="homeassistant")
+    config, state = outlet(Prediction(float("inf"), None, (1.0, float("nan")), 3))
+    assert (
+        config.topic == "homeassistant/sensor/ofediq_test_pi-03__shed/config"
+    )  # dots are none of its letters
+    assert json.loads(config.payload)["state_class"] == "measurement"
+    expected = {"prediction": None, "step": 3, "interval": [1.0, None]}
+    assert json.loads(state.payload, parse_constant=pytest.fail) == expected
+    path.unlink()
+    path.mkdir()
+    for _ in range(3):
+        assert outlet(Prediction(1.5, None, None, 4))[-1].topic == "test/p/pi-03.shed"
+    assert caplog.text.count("cannot write predictions") == 1
+    with pytest.raises(InputError, match="`path` of predictions must be a file that can be written"):
+        Outlet("test", "sensor", path=path)
 
 
 def test_marks_among_live_readings_and_targets_stand_for_none() -> None:

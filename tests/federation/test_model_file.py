@@ -16,6 +16,7 @@ from ofediq.cli.app import app
 from ofediq.errors import DataError, InputError
 from ofediq.experiment import Config, Experiment
 from ofediq.federation import FederationConfig, ModelSpec, assemble, save_model
+from ofediq.federation.model_file import start_from
 from ofediq.models.onnx_graph import to_onnx
 from ofediq.streams.features import pipeline_for
 
@@ -137,6 +138,8 @@ def test_what_is_no_model_is_one_sentence(damage: bytes, tmp_path: Path) -> None
         ofediq.load_model(tmp_path / "m.safetensors")
     with pytest.raises(DataError, match="must be a file that can be read"):
         ofediq.load_model(tmp_path / "nothing")
+    with pytest.raises(DataError, match=r"`start_from` must be a model\.safetensors"):
+        start_from(tmp_path / "m.safetensors", ofediq.models.linear(features=2))
 
 
 def test_a_parameter_that_changed_on_the_disk_is_noticed(tmp_path: Path) -> None:

@@ -5,12 +5,13 @@ import io
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ofediq.errors import DataError, InputError
-from ofediq.federation.network.sources import NOT_YET, Feeder, Rows, read_lines
+from ofediq.federation.network.sources import NOT_YET, Feeder, Replay, Rows, read_lines
 from ofediq.federation.protocol.inputs import Inputs
 from ofediq.federation.protocol.messages import ModelMessage
 from ofediq.methods.client import Down
@@ -184,3 +185,32 @@ def test_an_id_that_nothing_can_be_found_by_is_refused(called: str) -> None:
     (found,) = read_lines(io.StringIO(f'{{"x": [1, 2], "id": {called}, "y": 3}}'))
     assert isinstance(found, InputError)
     assert str(found).startswith("`id` of line 1 must be a text or a number, got ")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "why"),
+    [
+        (b"PK\x03\x04" + bytes(300), "it is not a file of numpy, or only the beginning of one"),
+        (b"when,heat\n1,2\n", "it is not a file of numpy"),
+        ({"x": np.ones((5, 2)), "y": np.ones(5)}, "it has no 'present'"),
+        ({"x": np.ones((5, 2)), "y": np.ones(4), "present": np.ones(5, bool)}, "one row per step"),
+        (
+            {"x": np.array([{}]), "y": np.ones(1), "present": np.ones(1, bool)},
+            "array 'x' holds Python objects",
+        ),
+    ],
+)
+def test_a_recording_that_is_none_is_one_sentence(tmp_path: Path, arrays: Any, why: str) -> None:
+    path = tmp_path / "stream.npz"
+    if isinstance(arrays, bytes):
+        path.write_bytes(arrays)
+    else:
+        np.savez(path, **arrays)
+    with pytest.raises(DataError, match=f"cannot read the recorded stream .*: .*{why}"):
+        Replay(path)
+
+
+def test_a_file_that_is_not_there_is_said_before_there_is_a_task(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.csv", tmp_path):
+        with pytest.raises(DataError, match="cannot read"):
+            Rows(path, "load")

@@ -273,7 +273,7 @@ def test_semicolons_with_decimal_commas_and_tabs(tmp_path: Path, text: str) -> N
 @pytest.mark.parametrize("content", [b"no archive at all", b"PK\x03\x04 cut off"])
 def test_a_broken_npz_is_called_so(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "own.npz").write_bytes(content)
-    with pytest.raises(DataError, match=r"own\.npz cannot be read: it is not an npz archive"):
+    with pytest.raises(DataError, match=r"own\.npz cannot be read: it is not a file of numpy"):
         load_file(tmp_path / "own.npz", "y")
 
 

@@ -125,6 +125,7 @@ def _from_lines(config: ClientConfig) -> tuple[dict[str, Any], str | None]:
         timeout=60.0,
         memory=memory,
         memory_every=every,
+        predictions=told.path,
         publish=told.publish,
         discovery=told.discovery,
     ) as member:

@@ -289,11 +289,11 @@ def _row(alpha: float, bits: float, ccr: float) -> tuple[str, str, str]:
 
 
 def _read_array(path: Path) -> Any:
-    import numpy as np
+    from ofediq.storage import read_arrays
 
     try:
-        return np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        return read_arrays(path)
+    except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise DataError(f"`updates` must be a readable .npy file, got {str(path)!r} ({why})") from None
 

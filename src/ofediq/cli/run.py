@@ -69,6 +69,8 @@ def run(
     """
     if checkpoint_every is not None:
         require_integer("checkpoint_every", checkpoint_every, 1)
+    if processes is not None:
+        require_integer("processes", processes, 1, 1024)
     if resume and force:
         raise InputError("`resume` and `force` exclude each other: continue the run, or replace it")
     require_simulator()

@@ -130,7 +130,9 @@ async def page_of(monitor: Monitor, choice: PageChoice) -> AsyncIterator[str | N
 def alone(name: str, folder: Path) -> Iterator[None]:
     """Keep `folder`, which the user calls `name`, for this process; one that cannot be written is its to report."""
     from ofediq.locks import held
+    from ofediq.storage import require_folder
 
+    require_folder(name, folder)
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)

@@ -275,6 +275,8 @@ class SourceChoice(Settings):
             require(
                 self.path is not None, "path", f"must be given for a source of kind {self.kind}", self.path
             )
+        else:
+            require(self.path is None, "path", "must go with a source of kind csv or replay", self.path)
         if self.kind == "csv":
             require(self.target is not None, "target", "must name the column to predict", self.target)
         plain = self.kind == "csv" and not str(self.path).endswith(".gz")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ofediq.errors import InputError, require
+from ofediq.errors import InputError
 from ofediq.federation.choices import (
     FeatureChoice,
     MemoryChoice,
@@ -32,6 +31,7 @@ from ofediq.settings import (
     refuse_unknown,
     setting,
 )
+from ofediq.storage import require_folder
 from ofediq.tracking import TrackerChoice
 
 if TYPE_CHECKING:
@@ -64,10 +64,7 @@ class FederationConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        there = self.folder
-        while not os.path.lexists(there) and there != there.parent:
-            there = there.parent
-        require(there.is_dir(), "folder", "must be a folder, not a file or below one", str(self.folder))
+        require_folder("folder", self.folder)
 
     def spec(self) -> ModelSpec:
         """The model, on features where clients make some."""
@@ -126,6 +123,12 @@ class ClientConfig(Settings):
     source: SourceChoice = field(default_factory=SourceChoice)
     memory: MemoryChoice = field(default_factory=MemoryChoice)
     predictions: PredictionChoice = field(default_factory=PredictionChoice)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for table, path in (("memory", self.memory.path), ("predictions", self.predictions.path)):
+            if path is not None and Path(path).is_dir():
+                raise InputError(f"`path` in [{table}] must be a file, got the folder {path!r}")
 
     @classmethod
     def read(cls, path: str | Path) -> ClientConfig:

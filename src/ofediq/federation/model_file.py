@@ -8,7 +8,6 @@ where it comes from.
 from __future__ import annotations
 
 import json
-import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from ofediq.models import Model
 from ofediq.storage import save_bytes
 
 FILE = "model.safetensors"
-_LENGTH = struct.Struct("<Q")
+_LENGTH = 8  # bytes that say how long the header is
 _MOST_HEADER = 2**24
 
 
@@ -46,7 +45,7 @@ def save_model(path: str | Path, params: Numbers, spec: ModelSpec | None, card: 
     place = {"dtype": "F32", "shape": list(values.shape), "data_offsets": [0, values.nbytes]}
     header = json.dumps({"__metadata__": about, "params": place}, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 8)
-    save_bytes(Path(path), _LENGTH.pack(len(header)) + header + values.tobytes())
+    save_bytes(Path(path), len(header).to_bytes(_LENGTH, "little") + header + values.tobytes())
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,8 +145,10 @@ def _unit(learnt: LearntModel) -> tuple[float, float]:
     return float(span[0]), float(span[1] - span[0])
 
 
-def load_model(path: str | Path) -> LearntModel:
+def load_model(path: str | Path, *, argument: str = "model") -> LearntModel:
     """The model in a `model.safetensors`, or in the folder of a run or a server that has one.
+
+    `argument` is what a sentence about the file calls it.
 
     >>> import tempfile
     >>> spec = ModelSpec("linear", (2,), "regression")
@@ -161,15 +162,15 @@ def load_model(path: str | Path) -> LearntModel:
     path = path / FILE if path.is_dir() else path
     try:
         data = path.read_bytes()
-        (size,) = _LENGTH.unpack_from(data)
-        if size > min(_MOST_HEADER, len(data) - _LENGTH.size):
+        size = int.from_bytes(data[:_LENGTH], "little")
+        if len(data) < _LENGTH or size > min(_MOST_HEADER, len(data) - _LENGTH):
             raise ValueError("its header is longer than the file")
-        header = json.loads(data[_LENGTH.size : _LENGTH.size + size])
+        header = json.loads(data[_LENGTH : _LENGTH + size])
         about, place = header["__metadata__"], header["params"]
         if about["format"] != "ofediq" or place["dtype"] != "F32":
             raise ValueError("it is not a model of ofediq")
         first, last = place["data_offsets"]
-        numbers = data[_LENGTH.size + size :][first:last]
+        numbers = data[_LENGTH + size :][first:last]
         if "crc32" in about and int(about["crc32"]) != zlib.crc32(numbers):  # earlier versions had none
             raise ValueError("its parameters are damaged")
         params = np.frombuffer(numbers, "<f4").astype(np.float32)
@@ -179,24 +180,24 @@ def load_model(path: str | Path) -> LearntModel:
         card = json.loads(about["card"])
     except OSError as error:
         raise DataError(
-            f"`model` must be a file that can be read, got {str(path)!r}: {error.strerror}"
+            f"`{argument}` must be a file that can be read, got {str(path)!r}: {error.strerror}"
         ) from None
-    except (ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
-            f"`model` must be a model.safetensors of ofediq, got {str(path)!r}: {error}"
+            f"`{argument}` must be a model.safetensors of ofediq, got {str(path)!r}: {error}"
         ) from None
     if (
         params.ndim != 1
         or (model is not None and params.shape != (model.dim,))
         or not np.isfinite(params).all()
     ):
-        raise DataError(f"`model` must hold the finite parameters of its description, got {str(path)!r}")
+        raise DataError(f"`{argument}` must hold the finite parameters of its description, got {str(path)!r}")
     return LearntModel(params, spec, card, model)
 
 
 def start_from(path: str | Path, model: Model, spec: ModelSpec | None = None) -> Vector:
     """The parameters in `path` for a run or a federation of `model` to begin with."""
-    found = load_model(path)
+    found = load_model(path, argument="start_from")
     if found.params.shape != (model.dim,):
         raise DataError(
             f"`start_from` must have {model.dim} parameters like this model, got {found.params.size} in {str(path)!r}"

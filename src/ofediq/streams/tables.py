@@ -16,10 +16,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ofediq.arrays import Numbers
 from ofediq.errors import DataError, extra
+from ofediq.storage import read_arrays
 from ofediq.streams.cells import MISSING, encoding_of, header_in, names_in, not_utf8, separator_of
 from ofediq.streams.tidy import Unread, tidy
 
@@ -163,13 +162,10 @@ def _rows(file: Any, separator: str) -> Iterator[list[str]]:
 
 
 def _read_npz(path: Path) -> Table:
-    if not zipfile.is_zipfile(path) and path.read_bytes()[:6] != np.lib.format.MAGIC_PREFIX:
-        raise DataError(f"{path.name} cannot be read: it is not an npz archive, or only the beginning of one")
-    loaded = np.load(path, allow_pickle=False)  # a pickle could run anything
-    if not isinstance(loaded, np.lib.npyio.NpzFile):
+    loaded = read_arrays(path)
+    if not isinstance(loaded, dict):
         raise DataError(f"{path.name} holds a single array without a name, not an npz archive")
-    with loaded:
-        arrays = {name: _array(path, loaded, name) for name in loaded.files}
+    arrays = {name: _array(path, name, array) for name, array in loaded.items()}
     lengths = {name: array.shape[0] if array.ndim else None for name, array in arrays.items()}
     if len(set(lengths.values())) != 1 or None in lengths.values():
         sizes = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
@@ -184,16 +180,8 @@ def _read_npz(path: Path) -> Table:
     return Table(path, extra("pandas", "sim").DataFrame(columns, index=index), blocks)
 
 
-def _array(path: Path, archive: Any, name: str) -> Numbers:
+def _array(path: Path, name: str, array: Numbers) -> Numbers:
     """An array of an npz file, in the machine's byte order."""
-    try:
-        array = np.asarray(archive[name])
-    except ValueError as error:
-        if "pickle" not in str(error):
-            raise
-        raise DataError(
-            f"{path.name} cannot be read: array {name!r} holds Python objects, which must be numbers or texts"
-        ) from None
     if array.dtype.kind not in "biufUSMm":
         raise DataError(f"array {name!r} of {path.name} must hold numbers or texts, got {array.dtype}")
     return array.astype(array.dtype.newbyteorder("="), copy=False)

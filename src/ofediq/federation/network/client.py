@@ -44,7 +44,8 @@ class Client:
             memory.
         memory_every: write it at the end of every so many rounds.
         remember: predictions that wait for their label, at most; of more the oldest are forgotten.
-        publish: whether each prediction is published to `<federation>/p/<client>`.
+        predictions: file that a JSON line is added to for each prediction.
+        publish: whether each is published to `<federation>/p/<client>`.
         discovery: Home Assistant's prefix, usually "homeassistant": makes a sensor of that topic.
     """
 
@@ -59,6 +60,7 @@ class Client:
         memory: str | Path | None = None,
         memory_every: int = 1,
         remember: int = REMEMBERED,
+        predictions: str | Path | None = None,
         publish: bool = False,
         discovery: str | None = None,
     ) -> None:
@@ -66,7 +68,7 @@ class Client:
         require_name("name", name)
         file = None if memory is None else MemoryFile(Path(memory), every=memory_every)
         self.learner = Learner(federation, name, model, file, remember)
-        self.outlet = Outlet(federation, name, publish=publish, discovery=discovery)
+        self.outlet = Outlet(federation, name, path=predictions, publish=publish, discovery=discovery)
         self.wait = require_nonnegative("wait", wait)
         self.timeout = require_positive("timeout", timeout)
         self._broker = broker

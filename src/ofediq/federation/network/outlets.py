@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import logging
+import math
 from pathlib import Path
 from typing import Any
 
-from ofediq.errors import DataError
+from ofediq.errors import InputError
 from ofediq.federation.protocol.messages import Publish
 from ofediq.federation.protocol.predictions import Prediction
+
+log = logging.getLogger("ofediq.federation")
 
 
 def described(found: Prediction, sample: Any = None) -> dict[str, Any]:
@@ -17,14 +21,19 @@ def described(found: Prediction, sample: Any = None) -> dict[str, Any]:
     >>> described(Prediction(20.5, None, (19.0, 22.0), 7), "monday")
     {'prediction': 20.5, 'id': 'monday', 'step': 7, 'interval': [19.0, 22.0]}
     """
-    answer: dict[str, Any] = {"prediction": found.value}
+    answer: dict[str, Any] = {"prediction": _finite(found.value)}
     answer |= {} if sample is None else {"id": sample}
     answer["step"] = found.step
     if found.probabilities is not None:
         answer["probabilities"] = {str(label): chance for label, chance in found.probabilities.items()}
     if found.interval is not None:
-        answer["interval"] = list(found.interval)
+        answer["interval"] = [_finite(end) for end in found.interval]
     return answer
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no word for a number of a model that has diverged."""
+    return value if not isinstance(value, float) or math.isfinite(value) else None
 
 
 class Outlet:
@@ -33,7 +42,8 @@ class Outlet:
     Args:
         federation: its name.
         client: this client's.
-        path: file that a JSON line is added to for each.
+        path: file that a JSON line is added to for each. One that cannot be opened is an error; a disk that is full
+            later is told once, and no reason to stop.
         publish: whether each is published to `<federation>/p/<client>`.
         discovery: Home Assistant's prefix, usually "homeassistant": makes a sensor of that topic.
     """
@@ -49,7 +59,13 @@ class Outlet:
     ) -> None:
         self.topic = f"{federation}/p/{client}"
         self.path, self.publish, self.discovery = path, publish or discovery is not None, discovery
-        self._introduced = False
+        self._introduced = self._failed = False
+        try:
+            self._write("")
+        except OSError as error:
+            raise InputError(
+                f"`path` of predictions must be a file that can be written, got {str(path)!r}: {error.strerror}"
+            ) from None
 
     @property
     def wanted(self) -> bool:
@@ -59,34 +75,46 @@ class Outlet:
     def __call__(self, found: Prediction, sample: Any = None) -> list[Publish]:
         """What to publish about a prediction; its line is written here."""
         text = json.dumps(described(found, sample))
-        if self.path is not None:
-            try:
-                with open(self.path, "a", encoding="utf-8") as file:
-                    file.write(text + "\n")
-            except OSError as error:
-                raise DataError(f"cannot write predictions to {self.path}: {error.strerror}") from None
+        try:
+            self._write(text + "\n")
+            self._failed = False
+        except OSError as error:
+            if not self._failed:
+                log.error(
+                    "client: cannot write predictions to %s: %s; it goes on without",
+                    self.path,
+                    error.strerror,
+                )
+            self._failed = True
         if not self.publish:
             return []
-        first = [] if self._introduced else self._introduction()
+        first = [] if self._introduced else self._introduction(found)
         self._introduced = True
         return [*first, Publish(self.topic, text.encode())]
 
-    def _introduction(self) -> list[Publish]:
+    def _write(self, text: str) -> None:
+        if self.path is not None:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(text)
+
+    def _introduction(self, found: Prediction) -> list[Publish]:
         """Home Assistant's description of a sensor, retained."""
         if self.discovery is None:
             return []
         name = self.topic.replace("/p/", " ")
+        unique = f"ofediq_{name.replace(' ', '_')}"
         content = {
             "name": f"{name} prediction",
-            "unique_id": f"ofediq_{name.replace(' ', '_')}",
+            "unique_id": unique,
+            "availability_topic": self.topic.replace("/p/", "/here/"),
+            "availability_template": "{{ 'online' if value_json.online else 'offline' }}",
             "state_topic": self.topic,
             "value_template": "{{ value_json.prediction }}",
             "json_attributes_topic": self.topic,
-            "device": {
-                "identifiers": [f"ofediq_{name.replace(' ', '_')}"],
-                "name": name,
-                "manufacturer": "ofediq",
-            },
+            "device": {"identifiers": [unique], "name": name, "manufacturer": "ofediq"},
         }
-        where = f"{self.discovery}/sensor/{content['unique_id']}/config"
+        if isinstance(found.value, float):
+            content["state_class"] = "measurement"  # a number, of which there are curves
+        # Its topics know no dots, which names may have.
+        where = f"{self.discovery}/sensor/{unique.replace('.', '__')}/config"
         return [Publish(where, json.dumps(content).encode(), retain=True)]

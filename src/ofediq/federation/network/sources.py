@@ -22,6 +22,7 @@ from ofediq.errors import DataError, InputError, shown
 from ofediq.federation.network.outlets import Outlet
 from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.messages import Publish
+from ofediq.storage import read_arrays
 from ofediq.streams.cells import MISSING, encoding_of, header_in, names_in, separator_of, time_of_day
 from ofediq.streams.written import DateReader
 
@@ -78,11 +79,17 @@ class Replay:
 
     def __init__(self, path: str | Path) -> None:
         try:
-            with np.load(path, allow_pickle=False) as file:
-                self.x, self.y, self.present = file["x"], file["y"], file["present"]
-                self.time = file["time"] if "time" in file.files else None
-        except (OSError, ValueError, KeyError) as error:
-            raise DataError(f"cannot read the recorded stream {path}: {error}") from None
+            found = read_arrays(Path(path))
+            if not isinstance(found, dict):
+                raise ValueError("it holds a single array without a name")
+            self.x, self.y, self.present = (found[name] for name in ("x", "y", "present"))
+            self.time = found.get("time")
+            if len({len(array) for array in found.values()}) > 1:
+                raise ValueError("its arrays must have one row per step")
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            why = getattr(error, "strerror", None) or error
+            why = f"it has no {error}" if isinstance(error, KeyError) else why
+            raise DataError(f"cannot read the recorded stream {path}: {why}") from None
         self.exhausted = False
         self.position = 0  # the step says which sample is next, not the client
 
@@ -133,6 +140,7 @@ class Rows:
         follow: bool = False,
     ) -> None:
         self.path, self.target, self.time, self.follow = Path(path), target, time, follow
+        self._opened().close()  # what cannot be read is said before anybody is told that this client is there
         self._features, self._announced = features, announced
         self._rows = self._read(start)
         self.exhausted = False

@@ -95,6 +95,7 @@ class Coordinator:
         self._seen: dict[str, int] = {}  # steps that clients had come to when they greeted
         self._schedule = Schedule(self.rules, method)
         goes_on = saved is not None and self.keeper.resume(saved)
+        self.keeper.describe(monitor)
         if saved is not None:
             self.members = Members(sorted(saved.numbers, key=saved.numbers.__getitem__))  # they never change
             for name in rules.roster:
@@ -195,7 +196,7 @@ class Coordinator:
         if kind == "u":
             self._intake.take(name, payload, now)
             if self.finished and self._intake.reports:  # last ones: no round will take them along
-                for report in self._intake.believed():
+                for _, report in self._intake.believed():
                     self.monitor.predicted(report)
         elif kind == "s":
             self._intake.take_secure(name, payload)
@@ -365,7 +366,8 @@ class Coordinator:
         self._intake.closed()
         bits, present = (float(one.bits), down_bits + one.catching_up), len(self.members.present)
         reports = self._intake.believed()
-        record = closed_round(self.method, self.task.dim, one, reports, present, bits, now - one.since)
+        counted = [report for _, report in reports]
+        record = closed_round(self.method, self.task.dim, one, counted, present, bits, now - one.since)
         alarms = self.monitor.alarms
         self.monitor.record(record)
         if self.monitor.alarms > alarms:

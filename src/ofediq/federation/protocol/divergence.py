@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from itertools import pairwise
@@ -21,6 +22,7 @@ FAR = 10.0
 
 _HOPELESS = 1e15  # no need to wait for more
 _ALIKE = 3.0  # times: errors within it are alike, and moves beyond it are not
+_FEW = 2  # reports of a client, of which none may be left out
 _IN_A_ROW = 3  # bad windows that tell that it is not the step size
 _STEPS = ("step_size", "first")  # what step sizes are called in client and server rules
 
@@ -34,7 +36,8 @@ class Watch:
         anchored: whether an untrained model is a naive forecast, and so no worse.
 
     A model may be bad long before its errors are reported, so the newest good one is not trusted. One that is bad is
-    so for most who report: a few whose errors are far off are no reason to go back.
+    so for most who report, in more than one report of each: a few clients whose errors are far off, or one sample of
+    each that is, are no reason to go back.
 
     Bad windows in a row whose errors are alike, though the model moved a third as far in each as in the one before,
     come from data that have left the good model, not from its steps: the errors of a model that hardly moved are then
@@ -45,22 +48,21 @@ class Watch:
         self._good = [(state, step)]
         self._untrained = 0.0 if anchored else None
         self._recent = Report()
-        self._each: list[float] = []  # mean error of each report in it
+        self._each: defaultdict[int, list[Report]] = defaultdict(list)  # its reports, by number
         self._bad: list[tuple[float, float]] = []  # error and move of each bad window since the last good one
         self.error = self.naive = 0.0  # means of the last window
 
     def judge(
-        self, reports: Sequence[Report], state: RoundState, step: int
+        self, reports: Sequence[tuple[int, Report]], state: RoundState, step: int
     ) -> Literal["good", "bad", "open", "still"]:
-        """What the reports of a round that ended with `state` say; open until there are enough.
+        """What the reports of a round that ended with `state` say, each with a client's number; open until enough.
 
         "still": bad, and smaller steps did not help.
         """
-        found = [one.error / one.samples for one in reports if one.samples]
-        if self._untrained is None and found:
-            self._untrained = float(np.median(found))
-        self._each += found
-        for one in reports:
+        if self._untrained is None and reports:
+            self._untrained = float(np.median([_mean([one]) for _, one in reports]))
+        for number, one in reports:
+            self._each[number].append(one)
             recent = self._recent
             self._recent = Report(
                 recent.samples + one.samples, recent.error + one.error, recent.naive + one.naive
@@ -70,8 +72,10 @@ class Watch:
         if samples < WINDOW and not hopeless:
             return "open"
         self.error, self.naive = self._recent.error / samples, self._recent.naive / samples
-        usual, middle = max(self.naive, self._untrained or 0.0), float(np.median(self._each))
-        self._recent, self._each = Report(), []
+        usual = max(self.naive, self._untrained or 0.0)
+        middle = float(np.median([_steady(each) for each in self._each.values()]))
+        self._recent = Report()
+        self._each.clear()
         if self.error > FAR * usual and middle > _ALIKE * usual:
             return "still" if self._stands_still(state) else "bad"
         self._good, self._bad = [*self._good[-1:], (state, step)], []
@@ -93,6 +97,16 @@ class Watch:
         """The model to go back to, and its step."""
         self._good = self._good[:1]
         return self._good[0]
+
+
+def _steady(reports: list[Report]) -> float:
+    """A client's mean error without its worst report, if it has three or more."""
+    ordered = sorted(reports, key=lambda one: _mean([one]))
+    return _mean(ordered[:-1] if len(ordered) > _FEW else ordered)
+
+
+def _mean(reports: Sequence[Report]) -> float:
+    return sum(one.error for one in reports) / sum(one.samples for one in reports)
 
 
 def restarted(method: Method, good: RoundState, now: RoundState, clients: int) -> RoundState:

@@ -127,9 +127,10 @@ class Intake:
         self.allowance.closed()
         self._strays.clear()
 
-    def believed(self) -> list[Report]:
-        """What counts of the reports that came since the last round; whose are out of line is marked."""
-        reports = self._belief.fit(self.reports)
+    def believed(self) -> list[tuple[int, Report]]:
+        """What counts of the reports that came since the last round, by number; whose are out of line is marked."""
+        numbers = [number for number, report in self.reports if report.samples]
+        reports = list(zip(numbers, self._belief.fit(self.reports), strict=True))
         self.reports.clear()
         if self._belief.odd != self._odd:
             self._odd = self._belief.odd

@@ -106,7 +106,7 @@ class Keeper:
             bits = bits + 8 * len(write_receipts(self._counted, one.clients))
         return float(bits), left_out
 
-    def judge(self, reports: Sequence[Report], monitor: Monitor, clients: int) -> bool:
+    def judge(self, reports: Sequence[tuple[int, Report]], monitor: Monitor, clients: int) -> bool:
         """Go back to the last good model, with smaller steps, if predictions are far worse than the last value.
 
         Where that does not help, the steps become as large as before. Returns whether there is a new task to tell.
@@ -130,6 +130,7 @@ class Keeper:
         monitor.problem("divergence", sentence)
         monitor.rollbacks += 1
         self._shrink(1)
+        self.describe(monitor)
         self._in_vain += 1
         self.task = replace(self.task, version=self.task.version + 1)
         self.state = restarted(self.method, good, self.state, clients)
@@ -144,6 +145,7 @@ class Keeper:
         log.warning("server: %s", sentence)
         monitor.problem("divergence", sentence)
         self._shrink(-self._in_vain)
+        self.describe(monitor)
         self._in_vain = 0
         self.task = replace(self.task, version=self.task.version + 1)
         self.state = restarted(self.method, self.state, self.state, clients)
@@ -155,6 +157,10 @@ class Keeper:
         task = Task.of(self.method, self.model, self.seed, old.passes, old.report_every)
         self.task = replace(task, version=old.version, secure=old.secure)
         self.broadcasts = Broadcasting(self.method, self.seed)
+
+    def describe(self, monitor: Monitor) -> None:
+        """Say on the page how much smaller the steps are than those it names."""
+        monitor.parameters["steps_after_divergence"] = f"1/{4**self._shrunk:,}" if self._shrunk else None
 
     def saved(
         self, numbers: Mapping[str, int], members: Mapping[str, Any], record: Mapping[str, Any]

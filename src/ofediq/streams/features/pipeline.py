@@ -23,6 +23,8 @@ BASELINES = ("auto", "last", "mean", "season", "none")
 SCALES = ("standard", "robust")
 FARTHEST = 10_000
 """Rows ahead that can be predicted: a client remembers as many targets."""
+LONGEST = 10_000_000
+"""Rows of a season: a client remembers as many targets, too."""
 _DAY, _WEEK = 86_400.0, 604_800.0
 _BASELINE = re.compile(r"(auto|last|mean|none|season)(?:\((\d+)\))?")
 
@@ -34,7 +36,9 @@ def checked_baseline(text: str) -> tuple[str, int | None]:
     (('season', 24), ('auto', None))
     """
     found = _BASELINE.fullmatch(text)
-    if found is None or (found[2] is not None and (found[1] != "season" or int(found[2]) < 1)):
+    if found is None or (
+        found[2] is not None and (found[1] != "season" or not 1 <= int(found[2]) <= LONGEST)
+    ):
         raise InputError(
             f"`baseline` must be auto, last, mean, none or season(ROWS), such as season(24), got {text!r}"
         )
@@ -93,7 +97,7 @@ class Pipeline:
         require_choice("scaling", self.scaling, SCALES)
         require_positive("horizon", self.horizon)
         require_positive("limit", self.limit)
-        require_integer("season", self.target.season, 0)
+        require_integer("season", self.target.season, 0, LONGEST)
         require_integer("lags", self.target.lags, 0)
         require_integer("ahead", self.target.ahead, 1, FARTHEST)
         seasonal = self.target.baseline != "season" or self.target.season > 0
