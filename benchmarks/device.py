@@ -6,7 +6,7 @@ of the eight largest frames, as the compiler reports them: no call is deeper. In
 does not know the pipeline, wait states of the flash or divisions of many cycles.
 
 Before that: how often a Python client with the built-in model, whose products round as NumPy's library likes, says
-the same bytes as the C client. With `ofediq.device.DeviceModel` it is always, as the tests hold.
+the same bytes as the C client. With the arithmetic of `tests/device/rounding.py` it is always.
 """
 
 from __future__ import annotations

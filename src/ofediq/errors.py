@@ -17,6 +17,8 @@ from __future__ import annotations
 import difflib
 import importlib
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -53,6 +55,19 @@ class ContractError(OFedIQError, AssertionError):
 
 class MissingExtraError(OFedIQError, ImportError):
     """An optional dependency is not installed."""
+
+
+@contextmanager
+def refusing(
+    name: str, what: str, path: object, *others: type[Exception], kind: type[InputError] | None = None
+) -> Iterator[None]:
+    """What the system refuses inside, or `others`, becomes one sentence: `name` must be `what`, got `path`."""
+    refused = (OSError, *others)
+    try:
+        yield
+    except refused as error:
+        why = getattr(error, "strerror", None) or error
+        raise (kind or InputError)(f"`{name}` must be {what}, got {str(path)!r} ({why})") from None
 
 
 def require(condition: bool, name: str, rule: str, value: object) -> None:

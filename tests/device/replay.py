@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from ofediq.device import DeviceModel, header
+from ofediq.device import header
 from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.messages import ModelMessage, write_json
 from ofediq.federation.protocol.task import ModelSpec, Task
 from ofediq.methods import Method
 from ofediq.methods.client import Down
+from tests.device.rounding import DeviceModel
 
 SOURCES = Path(__file__).resolve().parents[2] / "device"
 STRICT = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror")

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ofediq.cli.app import app
-from ofediq.device import DeviceModel, header
+from ofediq.device import header
 from ofediq.errors import InputError
 from ofediq.federation.config import FederationConfig
 from ofediq.federation.protocol.task import ModelSpec, Task
@@ -19,6 +19,7 @@ from ofediq.federation.setup import assemble
 from ofediq.methods import Method, at_budget, ofedgrid, ofediq
 from ofediq.methods.zoo.scaffold import scaffold
 from ofediq.methods.zoo.topk_ef import topk_ef
+from tests.device.rounding import DeviceModel
 from tests.device.test_client import DIGITS, ROOM
 
 DOCUMENTED = Path(__file__).resolve().parents[2] / "docs/device.md"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ofediq.device import device_model, header
+from ofediq.device import header
 from ofediq.errors import InputError
 from ofediq.federation.config import FederationConfig
 from ofediq.federation.protocol.coordinator import Coordinator
@@ -21,6 +21,7 @@ from ofediq.federation.setup import assemble
 from ofediq.methods.budgets.loudness import pack
 from ofediq.methods.client import Down
 from tests.device.replay import ARM, BOARD, CHECKED, CORTEX_M4, Answer, compiled, needs_compiler, record, run
+from tests.device.rounding import device_model
 from tests.device.test_cortex_m4 import needs_arm, needs_qemu
 
 ROUNDS = 120

@@ -33,6 +33,28 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         yield Broker(running.address, insecure=True)
 
 
+def packet(rest: int) -> int:
+    """Bytes of an MQTT packet: its kind, its length in groups of seven bits, what follows."""
+    return 1 + max(1, -(-rest.bit_length() // 7)) + rest
+
+
+def joining_bytes(federation: int, client: int, task: int, first: int) -> int:
+    """What connecting, subscribing, greeting and leaving cost a client, by the lengths of names and messages."""
+
+    def published(topic: str, payload: int) -> int:
+        return packet(2 + federation + len(topic.format("x" * client)) + 2 + payload) + 4
+
+    online, offline = len('{"protocol":5,"online":true}'), len('{"protocol":5,"online":false}')
+    name, here = federation + 1 + client, federation + len("/here/") + client
+    connect = packet(10 + 2 + name + 2 + here + 2 + offline) + 4
+    topics = [len(kind) for kind in ("/task", "/model", "/d")]
+    topics += [len(kind) + client for kind in ("/welcome/", "/whole/")]
+    subscribe = sum(packet(2 + 2 + federation + topic + 1) + 5 for topic in topics)
+    said = published("/here/{}", online) + published("/here/{}", offline)
+    heard = published("/welcome/{}", len('{"protocol":5,"number":}') + client - 1)
+    return connect + subscribe + said + heard + published("/task", task) + published("/model", first) + 2
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -59,7 +81,7 @@ def test_the_formula_agrees_with_the_kernels_count_within_two_percent(text: str,
 
     result = reference(method, stream, models.softmax(64, 10), seed=5)
     link = Connection(len(name), len(names[0]), passes=True)
-    joining = CLIENTS * link.joining_bytes(len(server.task.encode()), first)
+    joining = CLIENTS * joining_bytes(len(name), len(names[0]), len(server.task.encode()), first)
     steady = link.total(
         method, 650, CLIENTS, senders=result.senders, wire=result.bits_wire, downlink=result.bits_downlink
     )

@@ -24,7 +24,7 @@ from ofediq.methods.privacy import promise_of
 from ofediq.methods.registry import make
 from ofediq.randomness import Address, Purpose, stream_key
 from ofediq.simulation.oracle import reference
-from ofediq.theory.privacy import gaussian_noise, skellam_epsilon, skellam_variance
+from ofediq.theory.privacy import skellam_epsilon, skellam_variance
 
 Vectors = npt.NDArray[np.float32]
 
@@ -32,17 +32,14 @@ Vectors = npt.NDArray[np.float32]
 # The accountant -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-5), (1.0, 1e-6), (4.0, 1e-5), (10.0, 1e-3)])
-def test_a_gaussian_release_agrees_with_its_exact_formula(epsilon: float, delta: float) -> None:
+def gaussian_noise(epsilon: float, delta: float) -> float:
     """B. Balle, Y. Wang: Improving the Gaussian Mechanism, 2018, Theorem 8."""
 
     def exact(sigma: float) -> float:
         low, high = -1 / (2 * sigma) + epsilon * sigma, 1 / (2 * sigma) + epsilon * sigma
         return float(stats.norm.sf(low) - math.exp(epsilon) * stats.norm.sf(high)) - delta
 
-    wanted = optimize.brentq(exact, 1e-2, 1e3)
-    assert gaussian_noise(epsilon, delta) == pytest.approx(wanted, rel=1e-3)
-    assert gaussian_noise(epsilon, delta, releases=9) == pytest.approx(3 * wanted, rel=1e-3)
+    return float(optimize.brentq(exact, 1e-2, 1e3))
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 8.0])

@@ -66,17 +66,17 @@ def test_presets_differ_in_partition_and_in_the_rows_of_room() -> None:
 
 def test_shared_runs_are_one() -> None:
     series = all_series(tuple(PANELS), "authors", 3, Scale())
-    methods = [(one.config.dataset, name) for one in series.values() for name in one.recipes]
-    assert len({tuple(one.config.hidden) for one in series.values() if one.config.dataset == "pm25"}) == 2
+    methods = [(one.dataset, name) for one in series.values() for name in one.methods]
+    assert len({tuple(one.hidden) for one in series.values() if one.dataset == "pm25"}) == 2
     assert methods.count(("mnist", "fedogd")) == 1
-    assert {one.config.all_seeds for one in series.values()} == {range(3)}
+    assert {one.all_seeds for one in series.values()} == {range(3)}
     # MNIST: 4 + 3 compared at 99 % and 90 %, b = 1, two periods; Air twice, Room and Energy once, 4 methods each, and
     # Air and Energy again with all features at once.
     assert len(methods) == 10 + 16 + 12
 
 
 def test_labels_do_not_decide_what_a_run_is() -> None:
-    assert Recipe("another name", "fedogd").name == Recipe("FedOGD", "fedogd").name
+    assert Recipe("another name", "fedogd").text == Recipe("FedOGD", "fedogd").text
 
 
 def test_a_quick_scale_is_small_and_known_as_such() -> None:

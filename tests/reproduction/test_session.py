@@ -14,13 +14,12 @@ import numpy as np
 import pytest
 
 from ofediq.errors import InputError
-from ofediq.experiment import Folder
-from ofediq.reproduction import Panel, Problem, Recipe, Scale, Series, reproduce
+from ofediq.experiment import Experiment, Folder
+from ofediq.reproduction import Panel, Problem, Recipe, Scale, reproduce
 from ofediq.reproduction import panels as panel_module
-from ofediq.reproduction.estimate import estimate_seconds
 from ofediq.reproduction.page import render_page
-from ofediq.reproduction.panels import all_series
-from ofediq.reproduction.session import load_all, run_missing
+from ofediq.reproduction.panels import all_series, experiment_of
+from ofediq.reproduction.session import estimate_seconds, load_all, run_missing
 from ofediq.streams import load
 
 DIGITS = Problem("digits", "digits", "softmax", 650, 650, "accuracy")
@@ -61,8 +60,9 @@ def embedded() -> Iterator[None]:
         yield
 
 
-def tiny_series(seeds: int = 1) -> dict[str, Series]:
-    return all_series(("fig3",), "authors", seeds, TINY)
+def tiny_series(seeds: int = 1) -> dict[str, Experiment]:
+    wanted = all_series(("fig3",), "authors", seeds, TINY)
+    return {name: experiment_of(config) for name, config in wanted.items()}
 
 
 def run_tiny(out: Path) -> tuple[dict[str, Any], Silent]:

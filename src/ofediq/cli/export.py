@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ofediq.cli.answers import JsonOption, answer
-from ofediq.errors import InputError
+from ofediq.errors import InputError, refusing
 
 if TYPE_CHECKING:
     from ofediq.federation.model_file import LearntModel
@@ -73,13 +73,9 @@ def _write(path: Path, data: bytes) -> None:
     """The file and the folders that it lies in."""
     from ofediq.storage import save_bytes
 
-    try:
+    with refusing("out", "a file that can be written", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         save_bytes(path, data)
-    except OSError as error:
-        raise InputError(
-            f"`out` must be a file that can be written, got {str(path)!r}: {error.strerror}"
-        ) from None
 
 
 def _onnx(learnt: LearntModel) -> bytes:
@@ -112,9 +108,5 @@ def _task(path: Path) -> Task:
 
     if path.suffix != ".json":
         return assemble(FederationConfig.read(path)).task
-    try:
+    with refusing("device", "a file that can be read", path):
         return Task.decode(path.read_bytes())
-    except OSError as error:
-        raise InputError(
-            f"`device` must be a file that can be read, got {str(path)!r}: {error.strerror}"
-        ) from None

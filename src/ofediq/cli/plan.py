@@ -11,7 +11,7 @@ import typer
 
 from ofediq.cli.answers import JsonOption, answer
 from ofediq.cli.options import Given, Variant, options
-from ofediq.errors import DataError, InputError, extra, require, require_integer
+from ofediq.errors import DataError, InputError, extra, refusing, require, require_integer
 from ofediq.experiment.config import Config
 
 if TYPE_CHECKING:
@@ -291,21 +291,13 @@ def _row(alpha: float, bits: float, ccr: float) -> tuple[str, str, str]:
 def _read_array(path: Path) -> Any:
     from ofediq.storage import read_arrays
 
-    try:
+    with refusing("updates", "a readable .npy file", path, ValueError, kind=DataError):
         return read_arrays(path)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise DataError(f"`updates` must be a readable .npy file, got {str(path)!r} ({why})") from None
 
 
 def _read_numbers(path: Path) -> list[float]:
     """The numbers in a text file, separated by commas, blanks or line ends."""
-    try:
+    with refusing("capacities", "a readable text file", path, UnicodeDecodeError, kind=DataError):
         words = path.read_text(encoding="utf-8").replace(",", " ").split()
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise DataError(f"`capacities` must be a readable text file, got {str(path)!r} ({why})") from None
-    try:
+    with refusing("capacities", "a file of numbers only", path, ValueError, kind=DataError):
         return [float(word) for word in words]
-    except ValueError as error:
-        raise DataError(f"`capacities` must hold numbers only, got {str(path)!r} ({error})") from None

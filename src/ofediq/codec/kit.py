@@ -51,8 +51,6 @@ from ofediq.codec.rotation import rotation_blocks as rotation_blocks
 from ofediq.codec.schemes.additive import bits_for as bits_for
 from ofediq.codec.schemes.blockwise import Blockwise as Blockwise
 from ofediq.codec.schemes.grid import grid_bits as grid_bits
-from ofediq.codec.schemes.scheme import UsualScheme as UsualScheme
-from ofediq.codec.schemes.scheme import decode_each as decode_each
 from ofediq.codec.schemes.scheme import read_floats as read_floats
 from ofediq.codec.schemes.scheme import read_norms as read_norms
 from ofediq.codec.schemes.scheme import require_length as require_length

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Sequence
 from ctypes import c_int32, c_uint32, c_void_p
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,20 +17,10 @@ from ofediq.kernels import library
 from ofediq.kernels.structures import structures
 
 
-class Gathering(Protocol):
-    """A round of gathering digits into groups: `packed.Grouping`."""
-
-    base: int
-    group: int
-    groups: int
-    loose: int
-    low_bytes: int
-
-
 class DigitLayout(NamedTuple):
     """Where the digits of a message are."""
 
-    rounds: tuple[Any, ...]  # of `Gathering`; a tuple, so that it is looked up quickly
+    rounds: tuple[Any, ...]  # of `packed.Grouping`; a tuple, so that it is looked up quickly
     digits: int
     last_bytes: int
 
@@ -104,7 +94,7 @@ def write_groups(digits: Numbers, lowest: int, rounds: tuple[Any, ...]) -> tuple
 
 
 @lru_cache(maxsize=256)
-def _rounds(rounds: tuple[Gathering, ...]) -> Any:
+def _rounds(rounds: tuple[Any, ...]) -> Any:
     kind = structures("packed.h")["gathering"]
     made = (
         kind(each.base, each.base**each.group - 1, each.groups, each.loose, each.group, each.low_bytes)

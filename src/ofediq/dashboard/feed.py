@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
+
+import msgspec
 
 from ofediq.federation.protocol.monitor import Monitor
 
@@ -159,23 +160,12 @@ def to_json(data: Any) -> str:
     >>> to_json({"loss": float("nan"), "rate": 0.1})
     '{"loss":null,"rate":0.1}'
     """
-    try:
-        return json.dumps(data, separators=(",", ":"), allow_nan=False, default=_plain)
-    except ValueError:  # the rare case pays for the second pass
-        return json.dumps(_finite(data), separators=(",", ":"), allow_nan=False, default=_plain)
+    return msgspec.json.encode(data, enc_hook=_plain).decode()
 
 
 def _plain(value: Any) -> Any:
     """A NumPy number or array as Python's; anything else as text."""
-    return _finite(value.tolist()) if hasattr(value, "tolist") else str(value)
-
-
-def _finite(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {name: _finite(value) for name, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_finite(value) for value in data]
-    return None if isinstance(data, float) and not math.isfinite(data) else data
+    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 async def _news(monitor: Monitor, seen: int, closing: asyncio.Event, patience: float) -> bool:

@@ -10,7 +10,6 @@ import numpy as np
 
 from ofediq.codec import FRAME_BYTES
 from ofediq.codec.kit import MAX_LEVELS, magnitude_classes, packed_payload_bytes, packed_symbol_bytes
-from ofediq.device.arithmetic import dense_widths
 from ofediq.errors import InputError
 from ofediq.federation.protocol.messages import PROTOCOL
 from ofediq.federation.protocol.reports import REPORT_BYTES
@@ -22,7 +21,7 @@ from ofediq.methods.compress import Grid, Identity, Quantize
 from ofediq.methods.mixture import Mixture
 from ofediq.methods.participation import Bernoulli, FixedSize, NormProportional
 from ofediq.methods.ridge import DRIFTS, ridge_weight
-from ofediq.models import Anchored
+from ofediq.models import Anchored, Dense, Model, Network, Relu
 from ofediq.streams.cells import NO_NUMBER
 from ofediq.streams.features import labels, numbers
 from ofediq.streams.features.readings import LASTING, LOOSE
@@ -101,6 +100,24 @@ def _model(task: Task) -> Settings:
         **_features(task.model, widths[0]),
         **({"ANCHOR_LIMIT": model.limit} if isinstance(model, Anchored) else {}),
     }
+
+
+def dense_widths(model: Model) -> tuple[int, ...]:
+    """Numbers of a sample, then units of each layer, of a model that devices can run; else `InputError`.
+
+    >>> from ofediq.models import mlp_regressor
+    >>> dense_widths(mlp_regressor(5, (8, 4)))
+    (5, 8, 4, 1)
+    """
+    rule = "`model` must be made of dense layers with biases and ReLU between them, for a device"
+    if not isinstance(model, Network) or model.places is not None:
+        raise InputError(f"{rule}, got {model.name!r}")
+    for number, layer in enumerate(model.layers):
+        if layer != Relu() if number % 2 else not (isinstance(layer, Dense) and layer.bias):
+            raise InputError(f"{rule}, got {layer}")
+    if len(model.layers) % 2 == 0:
+        raise InputError(f"{rule}, got {model.layers[-1]} at the end")
+    return (model.stages[0].matrix[0], *(stage.outputs[0] for stage in model.stages))
 
 
 def _features(spec: ModelSpec, columns: int) -> Settings:

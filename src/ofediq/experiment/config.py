@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from ofediq.errors import DataError, InputError, require
+from ofediq.errors import DataError, InputError, refusing, require
 from ofediq.settings import (
     FilePath,
     Finite,
@@ -197,11 +197,8 @@ class Config(Settings):
     @classmethod
     def read(cls, path: str | Path) -> Config:
         """The configuration in a JSON file: a run's config.json or summary.json, or the bare choices."""
-        try:
+        with refusing("config", "a readable JSON file", path, ValueError, RecursionError, kind=DataError):
             content = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise DataError(f"`config` must be a readable JSON file, got {str(path)!r} ({why})") from None
         if not isinstance(content, dict) or not isinstance(content.get("config", {}), dict):
             raise DataError(f"`config` must hold a JSON object, got {str(path)!r}")
         return cls.from_dict(content.get("config", content))

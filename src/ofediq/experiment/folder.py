@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ofediq import __version__
-from ofediq.errors import CheckpointError, InputError
+from ofediq.errors import CheckpointError, InputError, refusing
 from ofediq.experiment.config import Config
 from ofediq.locks import LOCK_FILE, held, require_free
 from ofediq.storage import save_json
@@ -85,11 +85,9 @@ class Folder:
     def at_work(self, config: Config, *, resume: bool = False, force: bool = False) -> Iterator[None]:
         """The folder checked, opened, and closed to others while the context lasts."""
         with ExitStack() as stack:
-            try:
+            with refusing("out", "a writable folder", self.path):
                 self.path.mkdir(parents=True, exist_ok=True)
                 stack.enter_context(held(self.path))
-            except OSError as error:
-                raise self._not_writable(error) from None
             self._check(config, resume, force)  # once more: now nobody else can change it
             self.open(config, resume=resume)
             yield
@@ -112,18 +110,12 @@ class Folder:
 
     def open(self, config: Config, *, resume: bool = False) -> None:
         """Make the folder ready for a checked run: what an earlier one left goes, unless it is resumed."""
-        try:
+        with refusing("out", "a writable folder", self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             if not resume:
                 self._clear()
                 save_json(self.config, {"config": config.to_dict(), "versions": _versions()})
             (self.path / _STATE).mkdir(exist_ok=True)
-        except OSError as error:
-            raise self._not_writable(error) from None
-
-    def _not_writable(self, error: OSError) -> InputError:
-        why = error.strerror or error
-        return InputError(f"`out` must be a writable folder, got {str(self.path)!r} ({why})")
 
     def close(self) -> None:
         """Remove what only a resumed run would need."""
@@ -141,14 +133,13 @@ def free_folder(parent: Path, name: str) -> Folder:
     while True:
         path = parent / (name if number == 1 else f"{name}-{number}")
         try:
-            path.mkdir(parents=True)
-        except FileExistsError:
-            if not path.exists():  # `parent` itself is a file
-                raise InputError(f"`out` must be a writable folder, got {str(path)!r}") from None
+            with refusing("out", "a writable folder", path):
+                path.mkdir(parents=True)
+        except InputError:
+            if not path.exists():
+                raise
             number += 1
             continue
-        except OSError as error:
-            raise Folder(path)._not_writable(error) from None
         return Folder(path)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ofediq import __version__
-from ofediq.errors import InputError
+from ofediq.errors import refusing
 from ofediq.experiment.config import Config
 from ofediq.experiment.folder import Folder
 from ofediq.experiment.runner import RunOutcome
@@ -27,7 +27,7 @@ def write_output(
     """
     summary: dict[str, Any] = {"ofediq": __version__, "folder": str(folder.path), "config": config.to_dict()}
     summary |= {"methods": {}, "naive": {}, "files": {}}
-    try:
+    with refusing("out", "writable", folder.path):
         if outcome.comparison is not None:
             summary |= _facts(outcome.comparison)
             summary |= summarize(outcome.comparison)
@@ -37,10 +37,6 @@ def write_output(
                 save_model(folder.path / FILE, best[1].params, spec, _card(summary, *best))
         summary |= {"notes": list(outcome.notes), "interrupted": outcome.interrupted}
         save_json(folder.summary, summary)
-    except OSError as error:
-        raise InputError(
-            f"`out` must be writable, got {str(folder.path)!r} ({error.strerror or error})"
-        ) from None
     if not outcome.interrupted:
         folder.close()
     return summary

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ofediq.errors import InputError
+from ofediq.errors import InputError, refusing
 from ofediq.federation.choices import (
     FeatureChoice,
     MemoryChoice,
@@ -149,17 +149,11 @@ class ClientConfig(Settings):
 
 
 def _load(path: str | Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(
-            f"`config` must be a file that can be read, got {str(path)!r}: {error.strerror}"
-        ) from None
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # of TOML, of UTF-8, of a number too long, of tables too deep
-        raise InputError(f"`config` must be TOML, got {str(path)!r}: {error}") from None
+    with refusing("config", "a file that can be read", path):
+        content = Path(path).read_bytes()
+    # Of TOML, of UTF-8, of a number too long, of tables too deep.
+    with refusing("config", "TOML", path, ValueError, RecursionError):
+        return tomllib.loads(content.decode())
 
 
 def _top(kind: type[Settings], content: Mapping[str, Any], tables: tuple[str, ...]) -> dict[str, Any]:

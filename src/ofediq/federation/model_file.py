@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ofediq.arrays import Numbers, Vector
-from ofediq.errors import DataError, InputError
+from ofediq.errors import DataError, InputError, refusing
 from ofediq.federation import clock
 from ofediq.federation.protocol.inputs import Inputs, samples_in
 from ofediq.federation.protocol.task import ModelSpec
@@ -160,8 +160,10 @@ def load_model(path: str | Path, *, argument: str = "model") -> LearntModel:
     """
     path = Path(path)
     path = path / FILE if path.is_dir() else path
-    try:
+    with refusing(argument, "a file that can be read", path, kind=DataError):
         data = path.read_bytes()
+    wrong = (ValueError, KeyError, TypeError, AttributeError)
+    with refusing(argument, "a model.safetensors of ofediq", path, *wrong, kind=DataError):
         size = int.from_bytes(data[:_LENGTH], "little")
         if len(data) < _LENGTH or size > min(_MOST_HEADER, len(data) - _LENGTH):
             raise ValueError("its header is longer than the file")
@@ -178,14 +180,6 @@ def load_model(path: str | Path, *, argument: str = "model") -> LearntModel:
         spec = None if described is None else ModelSpec.from_dict(described)
         model = None if spec is None else spec.build()
         card = json.loads(about["card"])
-    except OSError as error:
-        raise DataError(
-            f"`{argument}` must be a file that can be read, got {str(path)!r}: {error.strerror}"
-        ) from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"`{argument}` must be a model.safetensors of ofediq, got {str(path)!r}: {error}"
-        ) from None
     if (
         params.ndim != 1
         or (model is not None and params.shape != (model.dim,))

@@ -7,8 +7,6 @@ draws from (seed, step, client), so they agree.
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -16,18 +14,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ofediq import codec
-from ofediq.arrays import Array, Vector
-from ofediq.codec import Encoded
-from ofediq.codec.kit import bits_for, decode_each
-from ofediq.errors import WireError
+from ofediq.arrays import Array
+from ofediq.codec.kit import bits_for
 from ofediq.methods.budgets.loudness import best_spread, length, own_step, unpack
 from ofediq.methods.pieces import piece
 from ofediq.randomness import Address
-from ofediq.settings import Positive, Ranged
+from ofediq.settings import Positive
 from ofediq.theory import quantizer_variance
 
 
-class Compressor(Ranged, abc.ABC):
+class Compressor(codec.Scheme):
     """From updates to what the server receives, with a count of bits: a `codec.Scheme`.
 
     One that is unbiased may also offer `variance(dim)`: sigma_q^2 with E||Q(u) - u||^2 <= sigma_q^2 ||u||^2 for
@@ -35,50 +31,21 @@ class Compressor(Ranged, abc.ABC):
 
     Attributes:
         coding: raw or packed, whose bits are exact; or entropy, whose bits are those of an ideal code.
-        unbiased: whether the mean of what is decoded is the update, for every update.
         signal: name of the broadcast number that it rounds to, see `Down.scalars`; None for none.
         scheduled: whether messages depend on step and client by a schedule that all know, and on no draw.
     """
 
     coding: Any
-    name: ClassVar[Any] = "own"
-    unbiased: ClassVar[Any] = True
-    signal: ClassVar[Any] = None
     scheduled: ClassVar[bool] = False
-
-    def check(self, dim: int) -> None:  # most work for every size
-        """Raise `InputError` unless it works for vectors of `dim` coordinates."""
 
     def on_device(self) -> Compressor:
         """The same for one real client: what must stay its secret is drawn from secret numbers there."""
         return self
 
-    @abc.abstractmethod
-    def formula_bits(self, dim: int) -> float:
-        """Bits of one message by the paper's formula; NaN if it knows no such message."""
-
     def usual_bits(self, dim: int) -> float:
         """About the bits of one message: by the formula; entropy-coded, or without one, of a normal update."""
         formula = self.formula_bits(dim)
         return _normal_bits(self, dim) if self.coding == "entropy" or formula != formula else formula
-
-    @abc.abstractmethod
-    def apply(self, updates: Array, address: Address, signal: Array = None) -> tuple[Array, Array]:
-        """What the server decodes from `updates` [n, dim] of the clients at `address`, and payload bits, [n]."""
-
-    @abc.abstractmethod
-    def encode(self, update: Any, address: Address, signal: float | None = None) -> Encoded:
-        """The message of one client in bytes."""
-
-    @abc.abstractmethod
-    def decode(self, encoded: Encoded, dim: int, address: Address, signal: float | None = None) -> Vector:
-        """What the server reads, or `WireError`."""
-
-    def decode_many(
-        self, encoded: Sequence[Encoded], dim: int, address: Address, signal: float | None = None
-    ) -> list[Vector | WireError]:
-        """`decode` of many messages of one step, those of the clients `address.client` [n]; errors are values."""
-        return decode_each(self.decode, encoded, dim, address, signal)
 
 
 @lru_cache(maxsize=256)

@@ -17,6 +17,7 @@ from ofediq.methods.client import ClientRule, Down, Outcome, Sample, Window
 from ofediq.methods.pieces import piece
 from ofediq.methods.ridge import DRIFTS, first_ridge, learn_ridge
 from ofediq.settings import Factor, NonNegative
+from ofediq.wrapping import of_inner
 
 LARGEST = np.float32(1e18)  # a loss that counts as infinite; times the largest rate it is a number still
 CERTAIN = np.float32(87.0)  # log of the odds from which on the other side has no weight at all
@@ -33,42 +34,19 @@ class Beside(ClientRule):
     inner: ClientRule
     personal = True
     idle = False  # who does not send goes on learning
+    moves = of_inner()
+    divides = of_inner()
+    receipts = of_inner()
+    kept = of_inner()
+    says = of_inner()
+    worded = of_inner()
+    beside = of_inner()
+    sends = of_inner()
+    step = of_inner()
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(not isinstance(self.inner, Beside), "inner", "must not be mixed already", "a mixture")
-
-    @property
-    def moves(self) -> bool:  # type: ignore[override]  # the inner rule's, an attribute in the base class
-        """As `inner`."""
-        return self.inner.moves
-
-    @property
-    def divides(self) -> bool:  # type: ignore[override]  # the inner rule's, an attribute in the base class
-        """As `inner`."""
-        return self.inner.divides
-
-    @property
-    def receipts(self) -> bool:  # type: ignore[override]  # the inner rule's, an attribute in the base class
-        """As `inner`."""
-        return self.inner.receipts
-
-    @property
-    def kept(self) -> float:  # type: ignore[override]  # the inner rule's, an attribute in the base class
-        """As `inner`."""
-        return self.inner.kept
-
-    def says(self, update: Array, down: Down) -> Array:
-        """As `inner`."""
-        return self.inner.says(update, down)
-
-    def worded(self, said: Array, down: Down) -> Array:
-        """As `inner`."""
-        return self.inner.worded(said, down)
-
-    def beside(self, down: Down) -> Array | None:
-        """As `inner`."""
-        return self.inner.beside(down)
 
     def first(self, params: Array) -> dict[str, Array]:
         """What one client keeps beside the inner memory, before its first window."""
@@ -77,10 +55,6 @@ class Beside(ClientRule):
     def memory(self, params: Array) -> dict[str, Any]:
         """Of `inner`, and what is kept beside it."""
         return {"inner": self.inner.memory(params), **self.first(params)}
-
-    def sends(self, dim: int) -> dict[str, int]:
-        """As `inner`."""
-        return self.inner.sends(dim)
 
     def start(self, down: Down, memory: Any) -> Array:
         """As `inner`."""
@@ -95,10 +69,6 @@ class Beside(ClientRule):
         found = self.inner.experts(inside(window), down, memory["inner"])
         require(len(found) == 1, "inner", "must predict with one model", f"{len(found)} experts")
         return found[0][1]
-
-    def step(self, params: Array, gradients: Array) -> Array:
-        """As `inner`."""
-        return self.inner.step(params, gradients)
 
     def finish(self, window: Window, down: Down, memory: Any) -> dict[str, Array]:
         """As `inner`."""

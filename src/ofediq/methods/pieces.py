@@ -13,6 +13,8 @@ import typing
 from enum import IntEnum
 from typing import Any, TypeVar
 
+import msgspec
+
 from ofediq.errors import InputError, shown
 
 Kind = TypeVar("Kind", bound=type)
@@ -93,47 +95,11 @@ def restore(content: Any, wanted: type) -> Any:
 
 def _value(owner: str, name: str, value: Any, hint: Any) -> Any:
     """`value` as the type that the field `name` asks for, or `InputError`."""
-    for option in typing.get_args(hint) if _is_union(hint) else (hint,):
-        found = _match(owner, value, option)
-        if found is not _NO:
-            return found
-    raise InputError(
-        f"`{name}` of {owner} must be of type {getattr(hint, '__name__', hint)}, got {shown(value)}"
-    )
-
-
-_NO = object()
-
-
-def _is_union(hint: Any) -> bool:
-    return typing.get_origin(hint) in (typing.Union, type(int | str))
-
-
-def _match(owner: str, value: Any, hint: Any) -> Any:
-    origin = typing.get_origin(hint)
-    if origin is typing.Literal:
-        return value if value in typing.get_args(hint) else _NO
-    if origin is tuple and isinstance(value, list):
-        inner = typing.get_args(hint)
-        each = inner[:1] * len(value) if inner[-1] is ... else inner
-        if len(each) != len(value):
-            return _NO
-        return tuple(_value(owner, "item", one, kind) for one, kind in zip(value, each, strict=True))
-    if hint is type(None):
-        return None if value is None else _NO
-    if hint is float:
-        return _as_float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else _NO
-    if hint in (bool, int, str):
-        return value if type(value) is hint else _NO
-    if isinstance(hint, type) and issubclass(hint, IntEnum):
-        return hint(value) if type(value) is int and value in list(hint) else _NO
-    if isinstance(hint, type) and isinstance(value, dict):
-        return restore(value, hint)
-    return _NO
-
-
-def _as_float(value: float) -> Any:
+    if isinstance(value, dict):
+        wanted = next((one for one in (hint, *typing.get_args(hint)) if isinstance(one, type)), object)
+        return restore(value, wanted)
     try:
-        return float(value)
-    except OverflowError:  # an integer beyond all floats
-        return _NO
+        return msgspec.convert(value, hint)
+    except msgspec.ValidationError:
+        wanted = getattr(hint, "__name__", hint)
+        raise InputError(f"`{name}` of {owner} must be of type {wanted}, got {shown(value)}") from None

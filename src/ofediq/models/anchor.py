@@ -11,6 +11,7 @@ from ofediq.arrays import Array, Vector, namespace
 from ofediq.errors import InputError
 from ofediq.models.base import Around, LayeredModel
 from ofediq.models.stack import Network
+from ofediq.wrapping import of_inner
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,7 @@ class Anchored(Around, LayeredModel):
     inner: Network
     limit: float = 4.0
 
-    @property
-    def l2(self) -> float:  # type: ignore[override]  # derived here, an attribute in the base class
-        """Of the inner model."""
-        return self.inner.l2
+    l2 = of_inner()
 
     @property
     def deep(self) -> bool:

@@ -20,6 +20,7 @@ import numpy as np
 
 from ofediq.arrays import Array, Vector, namespace
 from ofediq.errors import InputError
+from ofediq.wrapping import of_inner
 
 if TYPE_CHECKING:
     from ofediq.models.stack import Network
@@ -119,31 +120,11 @@ class Around(Model):
 
     inner: Any
 
-    @property
-    def name(self) -> str:  # type: ignore[override]  # derived here, an attribute in the base class
-        """Of the inner model."""
-        return str(self.inner.name)
-
-    @property
-    def task(self) -> Task:  # type: ignore[override]  # derived here, an attribute in the base class
-        """Of the inner model."""
-        task: Task = self.inner.task
-        return task
-
-    @property
-    def dim(self) -> int:  # type: ignore[override]  # derived here, an attribute in the base class
-        """D of the inner model."""
-        return int(self.inner.dim)
-
-    @property
-    def convex(self) -> bool:  # type: ignore[override]  # derived here, an attribute in the base class
-        """As convex as the inner model."""
-        return bool(self.inner.convex)
-
-    @property
-    def chunk(self) -> int:  # type: ignore[override]  # derived here, an attribute in the base class
-        """Of the inner model."""
-        return int(self.inner.chunk)
+    name = of_inner()
+    task = of_inner()
+    dim = of_inner()
+    convex = of_inner()
+    chunk = of_inner()
 
 
 class LayeredModel(Model):

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ofediq.arrays import Array, Vector
+from ofediq.arrays import Array
 from ofediq.models.anchor import Anchored
 from ofediq.models.base import Around, Experts
+from ofediq.wrapping import of_inner
 
 
 @dataclass(frozen=True)
@@ -27,19 +28,9 @@ class Late(Around):
 
     inner: Anchored
 
-    @property
-    def deep(self) -> bool:
-        """As the inner model."""
-        return self.inner.deep
-
-    @property
-    def linear_outputs(self) -> int:
-        """Of the inner model."""
-        return self.inner.linear_outputs
-
-    def initial(self, seed: int = 0) -> Vector:
-        """The inner model's start."""
-        return self.inner.initial(seed)
+    deep = of_inner()
+    linear_outputs = of_inner()
+    initial = of_inner()
 
     def predict(self, params: Array, xs: Array) -> Array:
         """From the row."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ofediq.errors import InputError, extra
+from ofediq.errors import extra, refusing
 from ofediq.report.comparison import Comparison
 from ofediq.simulation import Result
 from ofediq.storage import replaced
@@ -32,11 +32,8 @@ def metrics_table(comparison: Comparison) -> Any:
 
 def write_metrics(comparison: Comparison, path: str | Path) -> None:
     """Write `metrics_table` as a Parquet file."""
-    try:
-        with replaced(Path(path)) as file:
-            extra("pyarrow.parquet", "sim").write_table(metrics_table(comparison), file, compression="zstd")
-    except OSError as error:
-        raise InputError(f"`path` must be writable, got {str(path)!r} ({error.strerror or error})") from None
+    with refusing("path", "writable", path), replaced(Path(path)) as file:
+        extra("pyarrow.parquet", "sim").write_table(metrics_table(comparison), file, compression="zstd")
 
 
 def _columns(comparison: Comparison, key: str, result: Result) -> dict[str, Any]:

@@ -2,14 +2,13 @@
 
 recipes     methods with their parameters, as the paper has them
 panels      the paper's panels as data: parameters, horizons, the authors' values; the experiments behind them
-estimate    how long these will take
 convex      the runs whose regret is held against the theorems
 claims      the paper's claims, each true or false
 table1      Table 1 with numbers
 results     everything in numbers
 figures     one picture per panel
-page        the HTML report
-session     all of it, run by `ofediq.experiment`
+page        the HTML report, and its tables as Markdown
+session     all of it, run by `ofediq.experiment`, with how long that will take
 """
 
 from ofediq.lazy import public
@@ -20,7 +19,6 @@ from ofediq.reproduction.panels import PRESETS as PRESETS
 from ofediq.reproduction.panels import Panel as Panel
 from ofediq.reproduction.panels import Problem as Problem
 from ofediq.reproduction.panels import Scale as Scale
-from ofediq.reproduction.panels import Series as Series
 from ofediq.reproduction.recipes import Recipe as Recipe
 from ofediq.reproduction.session import TARGETS as TARGETS
 from ofediq.reproduction.session import reproduce as reproduce

@@ -16,7 +16,7 @@ import numpy as np
 from ofediq.experiment import Config
 from ofediq.models import build
 from ofediq.report import Comparison
-from ofediq.reproduction.panels import Scale, Series, merged, series_name
+from ofediq.reproduction.panels import Scale, merged, series_name
 from ofediq.reproduction.recipes import Recipe
 from ofediq.simulation import Comparator, Regret, hindsight
 from ofediq.streams import Stream, load, partition
@@ -70,7 +70,7 @@ class Trial:
             steps=self.steps,
             seed=self.seed,
             preset="paper",
-            methods=("fedogd",),
+            methods=(self.recipe.text,),
             regret=False,  # it is measured here, with a tolerance of its own
         )
 
@@ -108,9 +108,9 @@ def recipes() -> tuple[Recipe, Recipe, Recipe, Recipe]:
     )
 
 
-def trial_series(wanted: Sequence[Trial]) -> dict[str, Series]:
+def trial_series(wanted: Sequence[Trial]) -> dict[str, Config]:
     """The experiments behind the trials, by the names of their folders."""
-    return merged((trial.config, (trial.recipe,)) for trial in wanted)
+    return merged(trial.config for trial in wanted)
 
 
 def measure(wanted: Sequence[Trial], done: Mapping[str, Comparison]) -> dict[Trial, Regret]:
@@ -118,7 +118,7 @@ def measure(wanted: Sequence[Trial], done: Mapping[str, Comparison]) -> dict[Tri
     found = {}
     for trial in wanted:
         comparison = done.get(series_name(trial.config))
-        for result in comparison.runs.get(trial.recipe.name, ()) if comparison else ():
+        for result in comparison.runs.get(trial.recipe.text, ()) if comparison else ():
             found[trial] = result.regret(_TOLERANCE, _best(trial.clients, trial.steps, trial.seed))
     return found
 

@@ -20,7 +20,7 @@ def draw_panels(
     for panel in (PANELS[name] for name in names):
         comparison = done.get(series_name(panel.config(preset, scale=scale)))
         counted = {} if comparison is None else comparison.counted
-        found = {recipe.label: counted[recipe.name] for recipe in panel.recipes if recipe.name in counted}
+        found = {recipe.label: counted[recipe.text] for recipe in panel.recipes if recipe.text in counted}
         if comparison is not None and found:
             files[panel.name] = folder / f"{panel.name}.png"
             title = picture_title(panel, preset, scale)

@@ -1,4 +1,4 @@
-"""report.html: figures, our values beside the authors', and a sentence per claim, in one file without links."""
+"""report.html: figures, our values beside the authors', a sentence per claim; tables.md: the same to be pasted."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Any
 
 from ofediq.errors import extra
 from ofediq.report import NAIVE_NAMES, value_text
+from ofediq.report.words import markdown_table
 from ofediq.reproduction.table1 import COLUMNS, cells
 
+_HOLDS = {True: "holds", False: "does not hold", None: "not known"}
 _NOTES = (
     "FedOMD at 99 % sends nine times in 900 steps: its final value is decided by where the weights start. The "
     "authors warm up theirs for one epoch on a few samples that are not published; ours start from Glorot draws. "
@@ -129,3 +131,26 @@ def difference_text(difference: float | None, metric: str) -> str:
     if difference is None:
         return ""
     return f"{100 * difference:+.2f} points" if metric == "accuracy" else f"{difference:+.5f}"
+
+
+def render_tables(results: Mapping[str, Any]) -> str:
+    """A table of claims, and one per panel."""
+    claims = [(one["statement"], _HOLDS[one["holds"]], _why(one["sentence"])) for one in results["claims"]]
+    parts = ["### Claims", markdown_table(("claim", "here", "why"), claims)]
+    for name, panel in results["panels"].items():
+        parts += [f"### {panel_title(name, panel)}", markdown_table(VALUE_COLUMNS, panel_rows(panel))]
+        if panel["same_order"] is not None:
+            parts.append(
+                f"The methods rank {'as' if panel['same_order'] else 'differently from'} the authors'."
+            )
+    return "\n\n".join(parts) + "\n"
+
+
+def _why(sentence: str) -> str:
+    """A claim's sentence without the verdict, which has a column of its own.
+
+    >>> _why("Holds here: on MNIST (3 seeds).")
+    'on MNIST (3 seeds).'
+    """
+    verdict, found, rest = sentence.partition(" here: ")
+    return rest if found else verdict

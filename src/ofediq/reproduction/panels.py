@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Literal, cast
 
 from ofediq.errors import require_choice
 from ofediq.experiment import Config, Experiment
-from ofediq.methods import Method
 from ofediq.reproduction.recipes import STEP_SIZE, Recipe
 from ofediq.theory import plan
 
@@ -124,7 +123,7 @@ class Panel:
     clients: int = CLIENTS
 
     def config(self, preset: str, seeds: int = 1, scale: Scale | None = None) -> Config:
-        """The experiment behind this panel, but for its methods."""
+        """The experiment behind this panel."""
         require_choice("preset", preset, PRESETS)
         scale = scale or Scale()
         return Config(
@@ -138,7 +137,7 @@ class Panel:
             steps=min(self.steps, scale.steps or self.steps),
             step_size=STEP_SIZE,
             preset=cast(Preset, preset),  # checked above
-            methods=("fedogd",),
+            methods=tuple(recipe.text for recipe in self.recipes),
             seeds=seeds,
             regret=False,
         )
@@ -232,34 +231,11 @@ _ORDER = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Series:
-    """Runs that share their streams: all methods of the panels with one configuration, each once."""
-
-    config: Config
-    recipes: Mapping[str, Recipe]
-
-    @cached_property
-    def experiment(self) -> Experiment:
-        """Streams, model and methods; the data are loaded."""
-        made = Experiment.set_up(self.config)
-        methods = {name: self._method(recipe) for name, recipe in self.recipes.items()}
-        origin = partial(_experiment, self.config, tuple(self.recipes.items()))
-        return replace(made, methods=methods, notes=(), origin=origin)
-
-    def part(self, names: Collection[str], seed: int) -> Experiment:
-        """Some of the methods with one seed."""
-        methods = {name: self.experiment.methods[name] for name in names}
-        return replace(self.experiment, config=replace(self.config, seed=seed, seeds=1), methods=methods)
-
-    def _method(self, recipe: Recipe) -> Method:
-        """The method under a name that tells people which run this is."""
-        return replace(recipe.build(str(self.config.preset)), name=f"{self.config.name} {recipe.parameters}")
-
-
-def _experiment(config: Config, recipes: tuple[tuple[str, Recipe], ...]) -> Experiment:
-    """The experiment of a series, made anew."""
-    return Series(config, dict(recipes)).experiment
+def experiment_of(config: Config) -> Experiment:
+    """Its streams, model and methods, under names that do not depend on which other methods run beside them."""
+    made = Experiment.set_up(config)
+    methods = {text: replace(one, name=f"{config.name} {text}") for text, one in made.methods.items()}
+    return replace(made, methods=methods, notes=(), origin=partial(experiment_of, config))
 
 
 def series_name(config: Config) -> str:
@@ -274,17 +250,16 @@ def series_name(config: Config) -> str:
     return f"{config.dataset}{variant}-{config.partition}-{sizes}-{config.preset}"
 
 
-def all_series(names: Collection[str], preset: str, seeds: int, scale: Scale) -> dict[str, Series]:
+def all_series(names: Collection[str], preset: str, seeds: int, scale: Scale) -> dict[str, Config]:
     """Everything behind the named panels, by the name of its folder; the quickest comes first."""
-    panels = (PANELS[name] for name in _ORDER if name in names)
-    return merged((panel.config(preset, seeds, scale), panel.recipes) for panel in panels)
+    return merged(PANELS[name].config(preset, seeds, scale) for name in _ORDER if name in names)
 
 
-def merged(parts: Iterable[tuple[Config, Iterable[Recipe]]]) -> dict[str, Series]:
-    """One series for each configuration, with all its recipes, by the name of its folder."""
-    found: dict[str, Series] = {}
-    for config, recipes in parts:
-        known = found.get(series_name(config), Series(config, {}))
-        wanted = {recipe.name: recipe for recipe in recipes}
-        found[series_name(config)] = replace(known, recipes={**known.recipes, **wanted})
+def merged(configs: Iterable[Config]) -> dict[str, Config]:
+    """One experiment for runs that share their streams, with all their methods, by the name of its folder."""
+    found: dict[str, Config] = {}
+    for config in configs:
+        known = found.get(series_name(config), config)
+        methods = tuple(dict.fromkeys((*known.methods, *config.methods)))
+        found[series_name(config)] = replace(known, methods=methods)
     return found

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from ofediq.settings import Ranged
 
-if TYPE_CHECKING:
-    from ofediq.methods import Method
-
 STEP_SIZE = 0.01  # eta, "for all experiments"
+_TAKES = {
+    "fedogd": (),
+    "ofedavg": ("rate",),
+    "fedomd": ("period",),
+    "ofediq": ("rate", "levels", "blocks", "period"),
+}
 
 
 @dataclass(frozen=True)
@@ -48,26 +51,15 @@ class Recipe(Ranged):
         return f"FedOMD({self.period})" if self.key == "fedomd" else "FedOGD"
 
     @property
-    def name(self) -> str:
-        """A name for files: equal for equal methods, however a panel labels them.
+    def text(self) -> str:
+        """The method as `--methods` takes it: equal for equal methods, however a panel labels them.
 
-        >>> Recipe("ours", "ofediq", rate=0.0862, levels=3, blocks=777).name
-        'ofediq-p0.0862-s3-b777'
+        >>> Recipe("ours", "ofedavg", rate=0.5, step_size=0.1).text
+        'ofedavg(rate=0.5, step_size=0.1)'
         """
-        rate = f"-p{self.rate:.6g}" if self.rate != 1 else ""
-        period = f"-L{self.period}" if self.period != 1 else ""
-        quantiser = f"-s{self.levels}-b{self.blocks}" if self.levels else ""
-        step_size = f"-eta{self.step_size:.6g}" if self.step_size != STEP_SIZE else ""
-        return self.key + rate + period + quantiser + step_size
-
-    def build(self, preset: str) -> Method:
-        """The method itself, as the paper's text has it or as the authors ran it."""
-        from ofediq import methods
-
-        if self.key == "fedogd":
-            return methods.fedogd(self.step_size, preset)
-        if self.key == "ofedavg":
-            return methods.ofedavg(self.rate, self.step_size, preset)
-        if self.key == "fedomd":
-            return methods.fedomd(self.period, self.step_size, preset)
-        return methods.ofediq(self.rate, self.levels, self.blocks, self.period, self.step_size, preset=preset)
+        names = (*_TAKES[self.key], *(["step_size"] if self.step_size != STEP_SIZE else ()))
+        return (
+            f"{self.key}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+            if names
+            else self.key
+        )

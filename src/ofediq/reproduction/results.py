@@ -57,9 +57,9 @@ def panel_results(
     authors = panel.authors if scale.full else {}
     metric = panel.problem.metric
     methods = {
-        recipe.label: _method(recipe, summary["methods"][recipe.name], metric, authors.get(recipe.label))
+        recipe.label: _method(recipe, summary["methods"][recipe.text], metric, authors.get(recipe.label))
         for recipe in panel.recipes
-        if recipe.name in summary["methods"]
+        if recipe.text in summary["methods"]
     }
     return {
         "title": panel.title,

@@ -98,11 +98,6 @@ class Result:
         """Accuracy(t) or MSE(t), whichever the task has."""
         return self.accuracy if self.metric == "accuracy" else self.mse
 
-    @property
-    def cumulative_loss(self) -> Floats:
-        """Sum of all losses up to each step."""
-        return np.cumsum(self.loss)
-
     @cached_property
     def bytes_total(self) -> Floats:
         """Bytes on all clients' sockets at each step, up and down, frames and acknowledgements included.

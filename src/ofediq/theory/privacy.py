@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from ofediq.errors import extra, require, require_choice, require_integer, require_positive
+from ofediq.errors import extra, require, require_choice, require_positive
 
 Unit = Literal["sample", "member"]
 """Whose influence is hidden: one sample, or everything that a member ever says."""
@@ -54,18 +54,6 @@ def require_delta(delta: float) -> float:
     return float(delta)
 
 
-def gaussian_noise(epsilon: float, delta: float, releases: int = 1) -> float:
-    """Standard deviation of Gaussian noise over the l2 sensitivity, for so many releases together.
-
-    Releases of Gaussian noise compose exactly: n of them are one with noise sqrt(n) times smaller.
-
-    >>> round(gaussian_noise(1.0, 1e-5), 2), round(gaussian_noise(1.0, 1e-5, releases=4), 2)
-    (3.73, 7.46)
-    """
-    require_positive("epsilon", epsilon), require_delta(delta), require_integer("releases", releases, 1)
-    return math.sqrt(releases) * float(_accounting().get_sigma_gaussian(epsilon, delta))
-
-
 def skellam_epsilon(variance: float, square: int, keep: int, delta: float, releases: int = 1) -> float:
     """epsilon of so many releases of whole numbers with Skellam noise.
 
@@ -84,7 +72,7 @@ def skellam_epsilon(variance: float, square: int, keep: int, delta: float, relea
     True
     """
     require_positive("variance", variance), require_delta(delta)
-    rdp = _rdp()
+    rdp = extra("dp_accounting.rdp.rdp_privacy_accountant", "privacy")
     orders = np.asarray(rdp.DEFAULT_RDP_ORDERS, np.float64)
     total = min(square, math.sqrt(keep * square))  # whole numbers: |x| <= x^2
     with np.errstate(over="ignore"):  # next to no noise
@@ -113,12 +101,3 @@ def skellam_variance(epsilon: float, delta: float, square: int, keep: int, relea
         else:
             high = middle
     return high
-
-
-def _accounting() -> Any:
-    return extra("dp_accounting", "privacy")
-
-
-def _rdp() -> Any:
-    _accounting()  # says which extra is missing
-    return extra("dp_accounting.rdp.rdp_privacy_accountant", "privacy")

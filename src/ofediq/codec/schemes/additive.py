@@ -13,7 +13,7 @@ from ofediq.arrays import Array, Vector, namespace
 from ofediq.codec.arithmetic import block_norms, signed_symbols, symbol_values
 from ofediq.codec.blocks import MAX_DIM
 from ofediq.codec.draws import stream_draws
-from ofediq.codec.schemes.scheme import Encoded, UsualScheme, require_length, require_no_tail, vector
+from ofediq.codec.schemes.scheme import Encoded, Scheme, require_length, require_no_tail, vector
 from ofediq.codec.skellam import MAX_VARIANCE, secret_skellam, skellam
 from ofediq.errors import WireError, require
 from ofediq.randomness import Address, Purpose, stream_key, words
@@ -27,7 +27,7 @@ _EVERYONE = 2**32 - 1  # the address of what all clients draw alike; nobody has 
 
 
 @dataclass(frozen=True)
-class Additive(UsualScheme):
+class Additive(Scheme):
     """k coordinates that all clients draw alike, clipped, on one grid, with noise: whole numbers modulo 2^m.
 
         S_t     k of the D coordinates, drawn from (seed, step): no bit says which

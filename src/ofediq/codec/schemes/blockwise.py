@@ -6,7 +6,7 @@ entropy-coded; an empty one means zeros. So the length tells the form, and no bi
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
@@ -22,7 +22,7 @@ from ofediq.codec.packed import fixed_bytes, pack, packed_payload_bytes, unpack,
 from ofediq.codec.readers import SymbolScale
 from ofediq.codec.schemes.scheme import (
     Encoded,
-    decode_each,
+    Scheme,
     read_floats,
     require_no_tail,
     vector,
@@ -32,7 +32,6 @@ from ofediq.codec.sizes import payload_bits
 from ofediq.codec.values import block_values
 from ofediq.errors import InputError, WireError, require
 from ofediq.randomness import Address
-from ofediq.settings import Ranged
 
 SymbolCoding = Literal["packed", "entropy"]
 """`packed`: a uniform code of the 2s+1 symbols, always of one size. `entropy`: a code fitted to the message."""
@@ -41,12 +40,11 @@ SymbolCoding = Literal["packed", "entropy"]
 _TOGETHER = 2**19  # coordinates that are read at a time
 
 
-class Blockwise(Ranged, ABC):
+class Blockwise(Scheme):
     """Symbols from -s to s, and a norm for each block."""
 
     coding: SymbolCoding
     norm_bits: int
-    signal: ClassVar[None] = None
     most_norm: ClassVar[float] = MAX_NORM
 
     def __post_init__(self) -> None:
@@ -64,20 +62,6 @@ class Blockwise(Ranged, ABC):
     def values(self, symbols: Array, norms: Array, address: Address) -> Array:
         """The numbers [n, dim] that they stand for: symbol (norm / s)."""
         return block_values(symbols, norms, self.shape(symbols.shape[1])[0])
-
-    @abstractmethod
-    def formula_bits(self, dim: int) -> float:
-        """Bits of one message by the paper's formula, or NaN."""
-
-    @property
-    @abstractmethod
-    def unbiased(self) -> bool:
-        """Whether the mean of what is decoded is the update."""
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """What the scheme is called."""
 
     def check(self, dim: int) -> None:
         """Raise `InputError` unless there is a message of `dim` coordinates."""
@@ -153,7 +137,7 @@ class Blockwise(Ranged, ABC):
         left = [place for place, one in enumerate(found) if one is None]
         rest = [encoded[place] for place in left]
         for place, one in zip(
-            left, decode_each(self.decode, rest, dim, address._replace(client=clients[left])), strict=True
+            left, super().decode_many(rest, dim, address._replace(client=clients[left])), strict=True
         ):
             found[place] = one
         return [one for one in found if one is not None]

@@ -15,7 +15,7 @@ from ofediq.codec.norms import norm_bytes
 from ofediq.codec.packed import digit_bytes, pack_digits, unpack_digits
 from ofediq.codec.schemes.scheme import (
     Encoded,
-    UsualScheme,
+    Scheme,
     read_norms,
     require_length,
     require_no_tail,
@@ -31,7 +31,7 @@ _SAMPLES, _ROUNDS = 20_000, 60  # of the training
 
 
 @dataclass(frozen=True)
-class Codebook(UsualScheme):
+class Codebook(Scheme):
     """Vector quantisation as for Gaussian noise: groups are scaled to mean squares of 1, then taken l at a time.
 
     The codewords are trained on Gaussian vectors by Lloyd's rounds, the same everywhere. Biased. Norms have 16 bits,

@@ -11,7 +11,7 @@ from ofediq.arrays import Array, Vector, namespace
 from ofediq.codec.arithmetic import MAX_NORM
 from ofediq.codec.rotation import rotation_blocks
 from ofediq.codec.schemes.rotated import Rotated
-from ofediq.codec.schemes.scheme import Encoded, UsualScheme, vector
+from ofediq.codec.schemes.scheme import Encoded, Scheme, vector
 from ofediq.errors import require
 from ofediq.randomness import Address, Key, Purpose, uniform
 
@@ -19,7 +19,7 @@ _MODEL_BITS = 40.0  # at most what the entropy code's model and its last byte ta
 
 
 @dataclass(frozen=True)
-class Eden(UsualScheme):
+class Eden(Scheme):
     """R bits per coordinate: all of them rotated and rounded to the nearest of 2^R centroids; below one bit, some.
 
         R >= 1   value = scale  rotated back of the centroids, see `codec.rotated`

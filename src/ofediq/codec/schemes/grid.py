@@ -15,7 +15,7 @@ from ofediq.codec.message import Symbols
 from ofediq.codec.packed import pack, packed_symbol_bytes, unpack
 from ofediq.codec.schemes.scheme import (
     Encoded,
-    UsualScheme,
+    Scheme,
     read_floats,
     read_norms,
     require_no_tail,
@@ -34,7 +34,7 @@ _NORM_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Grid(UsualScheme):
+class Grid(Scheme):
     """Round to one common grid: value_i = z m_i, where m_i is u_i / z rounded at random to a neighbouring integer.
 
     The grid's step z is the server's signal, the same for all clients and coordinates. Unbiased;

@@ -17,7 +17,7 @@ from ofediq.codec.norms import norm_bytes
 from ofediq.codec.rotated import DITHER_STEPS, MAX_ROTATED_NORM
 from ofediq.codec.schemes.scheme import (
     Encoded,
-    UsualScheme,
+    Scheme,
     read_floats,
     read_norms,
     require_no_tail,
@@ -41,7 +41,7 @@ _HEIGHT = np.float32(math.sqrt(3) / 2)  # of a row of the hexagonal lattice abov
 
 
 @dataclass(frozen=True)
-class Lattice(UsualScheme):
+class Lattice(Scheme):
     """With y = u / ||u||, dither z and neighbours at distance c: value = ||u|| c (nearest(y / c + z) - z).
 
     The dither is uniform on a cell and drawn by both sides from the address, so the error is uniform on the cell

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ofediq.arrays import Array, Vector, namespace
-from ofediq.codec.schemes.scheme import Encoded, UsualScheme, read_floats, vector, write_floats
+from ofediq.codec.schemes.scheme import Encoded, Scheme, read_floats, vector, write_floats
 from ofediq.randomness import Address
 
 
 @dataclass(frozen=True)
-class Raw(UsualScheme):
+class Raw(Scheme):
     """The float32 values, little-endian.
 
     >>> Raw().formula_bits(34826)

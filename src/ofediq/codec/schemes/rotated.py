@@ -10,7 +10,7 @@ from ofediq.codec.quantizer import rotated_blocks
 from ofediq.codec.rotated import MAX_ROTATED_NORM, ROTATIONS, Rotation, rotated_levels
 from ofediq.codec.rotation import rotation_blocks
 from ofediq.codec.schemes.blockwise import Blockwise, SymbolCoding
-from ofediq.codec.schemes.scheme import NO_FORMULA, short_draws
+from ofediq.codec.schemes.scheme import short_draws
 from ofediq.codec.values import rotated_block_values
 from ofediq.errors import require_choice, require_integer
 from ofediq.randomness import Address
@@ -57,10 +57,6 @@ class Rotated(Blockwise):
         """The levels that give `bits`, and ceil(D / 2^13) blocks."""
         blocks = rotation_blocks(dim)
         return rotated_levels(-(-dim // blocks), self.bits, self.rotation), blocks
-
-    def formula_bits(self, dim: int) -> float:
-        """NaN."""
-        return NO_FORMULA
 
     def quantise(self, updates: Array, address: Address) -> tuple[Array, Array]:
         """Symbols and norms (or scales)."""

@@ -13,7 +13,7 @@ from ofediq.codec.norms import norm_bytes
 from ofediq.codec.packed import digit_bytes, pack_digits, unpack_digits
 from ofediq.codec.schemes.scheme import (
     Encoded,
-    UsualScheme,
+    Scheme,
     read_norms,
     require_length,
     require_no_tail,
@@ -27,7 +27,7 @@ _SCALE_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Rounded(UsualScheme):
+class Rounded(Scheme):
     """LAQ's quantiser: with R the largest size and tau = 1 / (2^b - 1), the nearest point R (2 tau q - 1).
 
         q_i = floor((u_i + R) / (2 tau R) + 1/2)

@@ -7,9 +7,10 @@ decode (`apply`, for many clients at once, NumPy or JAX), and makes and reads th
 
 from __future__ import annotations
 
+import abc
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -40,53 +41,54 @@ class Encoded(NamedTuple):
         return 8 * len(self.payload)
 
 
-class Scheme(Protocol):
-    """How updates are quantised, written and read."""
-
-    @property
-    def name(self) -> str:
-        """`raw`, `quantized`, `sparse`, ..., or your own."""
-
-    @property
-    def signal(self) -> str | None:
-        """The name of the number that the server must broadcast for it, or None."""
-
-    @property
-    def unbiased(self) -> bool:
-        """Whether the mean of what is decoded is the update, for every update."""
-
-    def check(self, dim: int) -> None:
-        """Raise `InputError` unless it works for updates of `dim` coordinates."""
-
-    def formula_bits(self, dim: int) -> float:
-        """Bits of one message by the paper's formula, or NaN where there is none."""
-
-    def apply(self, updates: Array, address: Address, signal: Array = None) -> tuple[Array, Array]:
-        """What the server decodes from `updates` [n, dim] of clients `address.client` [n], and payload bits [n]."""
-
-    def encode(self, update: Any, address: Address, signal: float | None = None) -> Encoded:
-        """The message of one client."""
-
-    def decode(self, encoded: Encoded, dim: int, address: Address, signal: float | None = None) -> Vector:
-        """The update in a message, or `WireError`. Memory and time are O(dim + length), whatever the bytes are."""
-
-
 NO_FORMULA = math.nan
 """The paper's formula knows no such message; its bits are counted as they are on the wire."""
 
 
-class UsualScheme(Ranged):
-    """What most schemes have in common: no signal, updates of any size, no formula of the paper's."""
+class Scheme(Ranged, abc.ABC):
+    """How updates are quantised, written and read: the base of frozen dataclasses.
 
+    Attributes:
+        name: `raw`, `quantized`, `sparse`, ..., or your own.
+        signal: the name of the number that the server must broadcast for it, or None.
+        unbiased: whether the mean of what is decoded is the update, for every update.
+    """
+
+    name: ClassVar[Any] = "own"
     signal: ClassVar[Any] = None
+    unbiased: ClassVar[Any] = True
 
     def check(self, dim: int) -> None:
-        """Any size will do."""
+        """Raise `InputError` unless it works for updates of `dim` coordinates."""
         require_integer("dim", dim, 1, MAX_DIM)
 
     def formula_bits(self, dim: int) -> float:
-        """NaN."""
+        """Bits of one message by the paper's formula, or NaN where there is none."""
         return NO_FORMULA
+
+    @abc.abstractmethod
+    def apply(self, updates: Array, address: Address, signal: Array = None) -> tuple[Array, Array]:
+        """What the server decodes from `updates` [n, dim] of clients `address.client` [n], and payload bits [n]."""
+
+    @abc.abstractmethod
+    def encode(self, update: Any, address: Address, signal: float | None = None) -> Encoded:
+        """The message of one client."""
+
+    @abc.abstractmethod
+    def decode(self, encoded: Encoded, dim: int, address: Address, signal: float | None = None) -> Vector:
+        """The update in a message, or `WireError`. Memory and time are O(dim + length), whatever the bytes are."""
+
+    def decode_many(
+        self, encoded: Sequence[Encoded], dim: int, address: Address, signal: float | None = None
+    ) -> list[Vector | WireError]:
+        """`decode` of many messages of one step, those of the clients `address.client` [n]; errors are values."""
+        found: list[Vector | WireError] = []
+        for one, client in zip(encoded, np.asarray(address.client).tolist(), strict=True):
+            try:
+                found.append(self.decode(one, dim, address._replace(client=client), signal))
+            except WireError as error:
+                found.append(error)
+        return found
 
 
 def vector(update: Any, scheme: Scheme) -> Vector:
@@ -99,23 +101,6 @@ def vector(update: Any, scheme: Scheme) -> Vector:
 def short_draws(address: Address, norm_bits: int) -> Source | None:
     """Draws for rounding norms to 16 bits, if they have so few."""
     return stream_draws(address.key(Purpose.NORM)) if norm_bits == 16 else None
-
-
-def decode_each(
-    decode: Callable[..., Vector],
-    encoded: Sequence[Encoded],
-    dim: int,
-    address: Address,
-    signal: float | None = None,
-) -> list[Vector | WireError]:
-    """What `decode` makes of the messages of the clients `address.client` [n], one by one; errors are values."""
-    found: list[Vector | WireError] = []
-    for one, client in zip(encoded, np.asarray(address.client).tolist(), strict=True):
-        try:
-            found.append(decode(one, dim, address._replace(client=client), signal))
-        except WireError as error:
-            found.append(error)
-    return found
 
 
 def read_floats(encoded: Encoded, dim: int) -> Vector:

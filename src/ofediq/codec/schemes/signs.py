@@ -13,7 +13,7 @@ from ofediq.codec.message import require_norm_bits
 from ofediq.codec.norms import norm_bytes
 from ofediq.codec.schemes.scheme import (
     Encoded,
-    UsualScheme,
+    Scheme,
     read_norms,
     require_length,
     require_no_tail,
@@ -25,7 +25,7 @@ from ofediq.randomness import Address
 
 
 @dataclass(frozen=True)
-class Signs(UsualScheme):
+class Signs(Scheme):
     """value_i = mean(|u|) sign(u_i), 0 counting as positive: the nearest vector of equal sizes. Biased.
 
     The payload is the mean, then a bit per coordinate, 1 if negative, the first one lowest.

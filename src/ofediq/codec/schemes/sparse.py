@@ -12,7 +12,7 @@ import numpy as np
 from ofediq.arrays import Array, Vector, faster, namespace
 from ofediq.codec.message import Symbols
 from ofediq.codec.schemes.raw import Raw
-from ofediq.codec.schemes.scheme import Encoded, Scheme, UsualScheme, require_no_tail, vector
+from ofediq.codec.schemes.scheme import Encoded, Scheme, require_no_tail, vector
 from ofediq.codec.stack import Stack
 from ofediq.codec.tables import Ints
 from ofediq.errors import WireError, require, require_fraction, require_integer
@@ -22,7 +22,7 @@ _END = b"\1"  # after the values' payload: a stack does not keep zeros at its en
 
 
 @dataclass(frozen=True)
-class Sparse(UsualScheme):
+class Sparse(Scheme):
     """The k largest coordinates (of equal sizes the first ones); the others are 0. Biased.
 
     Their positions, as marks 0 or 1 for all coordinates, are entropy-coded with the frequencies (D - k) / D and
@@ -52,7 +52,7 @@ class Sparse(UsualScheme):
             require_integer("keep", self.keep, 1)
 
     @property
-    def signal(self) -> str | None:
+    def signal(self) -> Any:
         """What the values' scheme needs."""
         return self.values.signal
 

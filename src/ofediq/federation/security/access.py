@@ -20,9 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from ofediq.errors import InputError, require, require_integer
+from ofediq.errors import InputError, refusing, require, require_integer
 from ofediq.federation.names import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, require_name
-from ofediq.federation.security.files import writable
 from ofediq.storage import save_bytes
 
 CONFIGURATION_FILE = "mosquitto.conf"
@@ -192,6 +191,6 @@ def write_settings(folder: str | Path, settings: BrokerSettings) -> tuple[Path, 
         )
     texts = {CONFIGURATION_FILE: settings.configuration(), ACCESS_FILE: settings.access()}
     for name, text in texts.items():
-        with writable(home):
+        with refusing("folder", "a writable folder", home):
             save_bytes(home / name, text.encode(), mode=0o644)
     return home / CONFIGURATION_FILE, home / ACCESS_FILE

@@ -21,9 +21,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from ofediq.errors import InputError, require, require_choice
+from ofediq.errors import InputError, refusing, require, require_choice
 from ofediq.federation.names import AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE, require_name
-from ofediq.federation.security.files import store_folder, writable
+from ofediq.federation.security.files import store_folder
 from ofediq.federation.security.signing import (
     Authority,
     Subject,
@@ -221,7 +221,7 @@ def _read_certificate(home: Path) -> x509.Certificate:
 
 
 def _exchange(path: Path, certificate: x509.Certificate) -> None:
-    with writable(path.parent):
+    with refusing("folder", "a writable folder", path.parent):
         save_bytes(path, _pem(certificate), mode=0o644)
 
 

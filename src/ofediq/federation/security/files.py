@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
-from ofediq.errors import InputError
+from ofediq.errors import refusing
 from ofediq.storage import save_bytes, sync_folder
 
 
@@ -17,7 +16,7 @@ def store_folder(home: Path, public: Mapping[str, bytes], secret: Mapping[str, b
 
     Other files in a replaced folder stay. Secret files are for their owner alone, and so is the folder.
     """
-    with writable(home.parent):
+    with refusing("folder", "a writable folder", home.parent):
         home.parent.mkdir(parents=True, exist_ok=True)
         beside = Path(tempfile.mkdtemp(prefix=f".{home.name}-", dir=home.parent))
         try:
@@ -30,17 +29,6 @@ def store_folder(home: Path, public: Mapping[str, bytes], secret: Mapping[str, b
         except OSError:
             shutil.rmtree(beside, ignore_errors=True)
             raise
-
-
-@contextmanager
-def writable(folder: Path) -> Iterator[None]:
-    """Turn what the system says about `folder` into one sentence."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(
-            f"`folder` must be a writable folder, got {str(folder)!r} ({error.strerror or error})"
-        ) from None
 
 
 def _swap(beside: Path, home: Path) -> None:

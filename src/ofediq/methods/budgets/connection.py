@@ -25,7 +25,6 @@ from ofediq.methods.composition import Method
 from ofediq.settings import Count, Ranged
 
 REPORT, STEP, FRAME, LENGTH, HEAD, SHORT_HEAD, ACKNOWLEDGEMENT = 4, 2, 7, 4, 24, 9, 4
-_KINDS = ("task", "model", "d")  # topics that all clients listen to
 
 
 @dataclass(frozen=True)
@@ -59,27 +58,6 @@ class Connection(Ranged):
             return self._published(len("/model"), HEAD) + ACKNOWLEDGEMENT
         head = SHORT_HEAD + LENGTH * method.client.receipts
         return self._published(len("/d"), head, acknowledged=False)
-
-    def joining_bytes(self, task: int, first: int) -> int:
-        """Bytes of connecting, subscribing, greeting and leaving again, once per client.
-
-        Args:
-            task: bytes of the federation's task.
-            first: bytes of the message with the first model.
-        """
-        name, here = self.federation + 1 + self.client, len("/here/") + self.client
-        online, offline = len('{"protocol":5,"online":true}'), len('{"protocol":5,"online":false}')
-        will = 2 + self.federation + here + 2 + offline
-        connect = _with_head(10 + 2 + name + will) + 4
-        topics = [1 + len(kind) for kind in _KINDS]
-        topics += [1 + len(kind) + 1 + self.client for kind in ("welcome", "whole")]
-        subscribe = sum(2 + 2 + 2 + self.federation + topic + 1 + 5 for topic in topics)
-        greeting = self._published(here, online) + self._published(here, offline)
-        welcome = self._published(
-            len("/welcome/") + self.client, len('{"protocol":5,"number":}') + self.client - 1
-        )
-        told = self._published(len("/task"), task) + self._published(len("/model"), first)
-        return connect + subscribe + greeting + welcome + told + 5 * ACKNOWLEDGEMENT + 2
 
     def total(
         self, method: Method, dim: int, clients: int, *, senders: Floats, wire: Floats, downlink: Floats

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from ofediq.arrays import Array, Vector, namespace
+from ofediq.arrays import Array, namespace
 from ofediq.codec import Encoded
 from ofediq.errors import require_choice
 from ofediq.methods.budgets.loudness import length
@@ -20,6 +20,7 @@ from ofediq.methods.compress import Compressor
 from ofediq.methods.pieces import piece
 from ofediq.randomness import Address
 from ofediq.settings import Positive, Share
+from ofediq.wrapping import of_inner
 
 Way = Literal["flip", "scale", "constant"]
 WAYS: tuple[Way, ...] = ("flip", "scale", "constant")
@@ -43,16 +44,11 @@ class Hostile(Compressor):
     way: Way
     share: Share = 0.1
     size: Positive = 1.0
-
-    @property
-    def coding(self) -> Any:
-        """As the inner one."""
-        return self.inner.coding
-
-    @property
-    def signal(self) -> Any:
-        """As the inner one."""
-        return self.inner.signal
+    coding = of_inner()
+    signal = of_inner()
+    check = of_inner()
+    formula_bits = of_inner()
+    decode = of_inner()  # the server knows of nothing
 
     def bad(self, client: Array) -> Array:
         """Which clients are hostile."""
@@ -68,14 +64,6 @@ class Hostile(Compressor):
             harm = np.float32(self.size if self.way == "scale" else -self.size) * updates
         return xp.where(self.bad(client)[..., None], harm, updates)
 
-    def check(self, dim: int) -> None:
-        """As the inner one."""
-        self.inner.check(dim)
-
-    def formula_bits(self, dim: int) -> float:
-        """As the inner one."""
-        return self.inner.formula_bits(dim)
-
     def apply(self, updates: Array, address: Address, signal: Array = None) -> tuple[Array, Array]:
         """What the server decodes."""
         return self.inner.apply(self.harmed(updates, address.client), address, signal)
@@ -84,10 +72,6 @@ class Hostile(Compressor):
         """The message of one client, hostile or not."""
         rows = self.harmed(np.asarray(update, np.float32)[None], np.array([address.client]))
         return self.inner.encode(rows[0], address, signal)
-
-    def decode(self, encoded: Encoded, dim: int, address: Address, signal: float | None = None) -> Vector:
-        """As the inner one: the server knows of nothing."""
-        return self.inner.decode(encoded, dim, address, signal)
 
 
 def attack(text: str) -> dict[str, Any]:

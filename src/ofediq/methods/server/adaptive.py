@@ -62,11 +62,6 @@ class Adaptive(ServerRule):
 
     first: Positive
 
-    @property
-    def name(self) -> str:
-        """Short name."""
-        return f"adaptive({self.first:g})"
-
     def init(self, params: Array) -> Search:
         """Nothing known."""
         xp = namespace(params)

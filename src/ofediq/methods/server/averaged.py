@@ -75,11 +75,6 @@ class Averaged(ServerRule):
     square_decay: Between = 0.999
     epsilon: Positive = 1e-8
 
-    @property
-    def name(self) -> str:
-        """Short name."""
-        return f"averaged({self.step_size:g})"
-
     def init(self, params: Array) -> Course:
         """Zeros: z, x and y are one."""
         xp = namespace(params)

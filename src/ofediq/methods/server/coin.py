@@ -64,11 +64,6 @@ class Coin(ServerRule):
 
     stake: Positive
 
-    @property
-    def name(self) -> str:
-        """Short name."""
-        return f"coin({self.stake:g})"
-
     def init(self, params: Array) -> Bets:
         """No scale, no wealth."""
         xp = namespace(params)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +17,10 @@ import numpy as np
 from ofediq.arrays import Array, float32, map_leaves, namespace
 from ofediq.errors import InputError
 from ofediq.methods.mirror import Euclidean, MirrorMap
-from ofediq.methods.pieces import piece
+from ofediq.methods.pieces import name_of, piece
 from ofediq.methods.server.fingerprint import fingerprint
 from ofediq.settings import Between, Positive, Ranged
+from ofediq.wrapping import of_inner
 
 
 class Totals(NamedTuple):
@@ -53,9 +54,10 @@ class ServerRule(Ranged, abc.ABC):
     """Why no other rule can take its place, the first half of an error's sentence; empty where one can."""
 
     @property
-    @abc.abstractmethod
     def name(self) -> str:
-        """Short name."""
+        """Short name, with the first of the rule's numbers: adam(0.01)."""
+        own: Any = self
+        return f"{name_of(type(self))}({getattr(self, fields(own)[0].name):g})"
 
     def start(self, params: Array) -> Array:
         """The first model: `params`, moved into the rule's domain where it has one."""
@@ -100,57 +102,24 @@ class Wrapping(ServerRule):
 
     inner: ServerRule
 
-    @property
-    def name(self) -> str:
-        """The name of the rule that moves the model."""
-        return self.inner.name
-
-    @property
-    def vectors(self) -> tuple[str, ...]:  # type: ignore[override]  # derived here, an attribute in the base class
-        """Those of the inner rule."""
-        return self.inner.vectors
-
-    @property
-    def scalars(self) -> tuple[str, ...]:  # type: ignore[override]  # derived here, an attribute in the base class
-        """Those of the inner rule."""
-        return self.inner.scalars
-
-    @property
-    def alone(self) -> str:  # type: ignore[override]  # as above
-        """What the inner rule says."""
-        return self.inner.alone
-
-    def start(self, params: Array) -> Array:
-        """The inner rule's."""
-        return self.inner.start(params)
+    name = of_inner()
+    vectors = of_inner()
+    scalars = of_inner()
+    alone = of_inner()
+    start = of_inner()
+    begin = of_inner()
+    regroup = of_inner()
+    apply = of_inner()
+    close = of_inner()
+    say = of_inner()
 
     def init(self, params: Array) -> Any:
         """Before the first round of one client."""
         return self.begin(params, 1, 1)
 
-    def begin(self, params: Array, clients: int, period: int) -> Any:
-        """The inner rule's."""
-        return self.inner.begin(params, clients, period)
-
-    def regroup(self, params: Array, clients: int, state: Any) -> Any:
-        """The inner rule's."""
-        return self.inner.regroup(params, clients, state)
-
-    def apply(self, params: Array, total: Array, clients: int, state: Any) -> tuple[Array, Any]:
-        """The inner rule's."""
-        return self.inner.apply(params, total, clients, state)
-
-    def close(self, params: Array, totals: Totals, period: int, state: Any) -> tuple[Array, Any]:
-        """The inner rule's."""
-        return self.inner.close(params, totals, period, state)
-
     def around(self, rule: ServerRule) -> ServerRule:
         """The same around another rule."""
         return replace(self, inner=self.inner.around(rule))
-
-    def say(self, params: Array, state: Any) -> tuple[dict[str, Array], dict[str, Array]]:
-        """The inner rule's."""
-        return self.inner.say(params, state)
 
 
 class Keeping(Wrapping):
@@ -245,11 +214,6 @@ class Adam(ServerRule):
     decay: Between = 0.9
     square_decay: Between = 0.999
     epsilon: Positive = 1e-8
-
-    @property
-    def name(self) -> str:
-        """Short name."""
-        return f"adam({self.step_size:g})"
 
     def init(self, params: Array) -> Moments:
         """Zeros."""

@@ -7,8 +7,7 @@ from typing import Any
 
 from ofediq.arrays import Array
 from ofediq.errors import InputError, extra
-from ofediq.models.adapters.loss import LossModel
-from ofediq.models.adapters.modules import model_of_outputs
+from ofediq.models.adapters.loss import LossModel, model_of_outputs
 from ofediq.models.base import Task
 
 

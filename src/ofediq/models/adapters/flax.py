@@ -7,8 +7,7 @@ from typing import Any
 
 from ofediq.arrays import Array
 from ofediq.errors import InputError, extra, require_integer
-from ofediq.models.adapters.loss import LossModel
-from ofediq.models.adapters.modules import model_of_outputs
+from ofediq.models.adapters.loss import LossModel, model_of_outputs
 from ofediq.models.base import Task
 
 Parts = tuple[Callable[[Any, Array], Array], Callable[[int], Any]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,16 +12,20 @@ import numpy as np
 from ofediq.arrays import Array, Vector
 from ofediq.errors import InputError, extra
 from ofediq.models.adapters.flat import Layout, flatten
-from ofediq.models.adapters.lowered import LoweredModel, Lowering
+from ofediq.models.adapters.lowering import lower as find_layers
 from ofediq.models.adapters.lowering import lower_loss
-from ofediq.models.adapters.outputs import checked_chunk, checked_outputs, checked_task
+from ofediq.models.adapters.outputs import checked_chunk, checked_outputs, checked_task, sample_loss
 from ofediq.models.adapters.products import with_products
-from ofediq.models.base import Task
+from ofediq.models.base import Model, Task
 from ofediq.models.stack import Network
+from ofediq.models.stages import Shape
+
+Lowering = Callable[[Shape], Network | str]
+"""From the shape of a sample to a stack of layers with the same outputs, or why there is none."""
 
 
 @dataclass(frozen=True, eq=False)
-class LossModel(LoweredModel):
+class LossModel(Model):
     """A model given by the loss of one sample; made by `from_loss`, `from_flax` and `from_equinox`.
 
     All functions run compiled. NumPy arrays in give NumPy arrays out, anything else JAX arrays. Two of these models
@@ -94,6 +98,34 @@ class LossModel(LoweredModel):
         losses, errors, gradient = self._run("batch_gradient", params, xs, ys, weights)
         return losses, errors, gradient
 
+    def stack(self, shape: Shape) -> Network | str:
+        """The layers that compute the same, with the same flat vector and start, or why there are none."""
+        if isinstance(self.lowered, str):
+            return self.lowered
+        if shape not in self._stacks:
+            found = self.lowered(shape)
+            if isinstance(found, Network):
+                found = replace(found, start=self.initial, chunk=min(found.chunk, self.chunk))
+            self._stacks[shape] = found
+        return self._stacks[shape]
+
+    @cached_property
+    def _stacks(self) -> dict[Shape, Network | str]:
+        """What has been found."""
+        return {}
+
+    def _layers(self, xs: Array, ys: Array | None = None) -> Network | None:
+        """The stack for these samples, if there is one and it has a score for each of these labels."""
+        found = self.stack(tuple(xs.shape[1:]))
+        if isinstance(found, str):
+            return None
+        known = isinstance(ys, np.ndarray) and self.task == "classification" and ys.size > 0
+        if known and int(np.max(ys)) >= found.outputs:  # type: ignore[arg-type]  # an array here
+            raise InputError(
+                f"`module` must give a score for every label, got {found.outputs} for label {int(np.max(ys))}"  # type: ignore[arg-type]  # likewise
+            )
+        return found
+
     def describe(self) -> dict[str, Any]:
         """What identifies this model in a run's configuration; its code is the user's."""
         shapes = {
@@ -162,6 +194,37 @@ class LossModel(LoweredModel):
         if self.task == "classification":
             return loss, (prediction != y).astype(np.float32)
         return loss, (prediction - y) ** 2
+
+
+def model_of_outputs(
+    outputs: Callable[[Any, Array], Array],
+    start: Callable[[int], Any],
+    task: Task,
+    classes: int | None,
+    *,
+    name: str,
+    convex: bool,
+    chunk: int | None,
+    source: str,
+    lower: bool,
+) -> LossModel:
+    """A model from `outputs(params, x)` of one sample and `start(seed)`, a tree of parameters."""
+    checked_task(task, classes)
+    checked = checked_outputs(outputs, task, classes, "module")
+    loss_of = sample_loss(task)
+
+    def loss(params: Any, x: Array, y: Array) -> Array:
+        return loss_of(checked(params, x), y)
+
+    first = start(0)
+    _, layout = flatten(first, "module")
+
+    def lowered(shape: tuple[int, ...]) -> Network | str:
+        return find_layers(checked, first, shape, task, name)
+
+    chunk = checked_chunk(chunk, layout.dim)
+    how = lowered if lower else f"{name!r} was not to be lowered"
+    return LossModel(name, task, loss, checked, start, layout, source, convex, chunk, how)
 
 
 def from_loss(

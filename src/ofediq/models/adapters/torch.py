@@ -19,8 +19,7 @@ import numpy as np
 
 from ofediq.arrays import Array, Vector
 from ofediq.errors import InputError, extra, require_integer
-from ofediq.models.adapters.loss import LossModel
-from ofediq.models.adapters.modules import model_of_outputs
+from ofediq.models.adapters.loss import LossModel, model_of_outputs
 from ofediq.models.adapters.outputs import check_outputs, checked_chunk, checked_task
 from ofediq.models.adapters.torch_program import translate
 from ofediq.models.base import Model, Task

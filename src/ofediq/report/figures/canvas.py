@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ofediq.errors import InputError, extra
+from ofediq.errors import InputError, extra, refusing
 from ofediq.report.figures.style import GREY, GRID, LABEL_SIZE, NOTE_SIZE, TICK_SIZE, TITLE_SIZE
 from ofediq.storage import replaced
 
@@ -81,9 +81,6 @@ def save(figure: Figure, path: str | Path | None) -> Figure:
     }
     if kind not in metadata:
         raise InputError(f"`path` must end in .png, .pdf or .svg, got {str(path)!r}")
-    try:
-        with replaced(Path(path)) as file:
-            figure.savefig(file, format=kind[1:], metadata=metadata[kind])
-    except OSError as error:
-        raise InputError(f"`path` must be writable, got {str(path)!r} ({error.strerror or error})") from None
+    with refusing("path", "writable", path), replaced(Path(path)) as file:
+        figure.savefig(file, format=kind[1:], metadata=metadata[kind])
     return figure

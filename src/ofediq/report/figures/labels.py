@@ -102,23 +102,11 @@ def spread(positions: npt.ArrayLike, gap: float, low: float, high: float) -> Flo
     wanted = np.asarray(positions, np.float64)
     order = np.argsort(wanted, kind="stable")
     steps = gap * np.arange(len(wanted))
-    fitted = np.clip(_isotonic(wanted[order] - steps), low, max(low, high - gap * (len(wanted) - 1)))
+    fitted = extra("scipy.optimize", "sim").isotonic_regression(wanted[order] - steps).x
+    fitted = np.clip(fitted, low, max(low, high - gap * (len(wanted) - 1)))
     placed = np.empty_like(wanted)
     placed[order] = fitted + steps
     return placed
-
-
-def _isotonic(values: Floats) -> Floats:
-    """The nearest nondecreasing sequence: neighbours in the wrong order are pooled into their mean."""
-    pools: list[tuple[float, int]] = []
-    for value in values:
-        mean, count = float(value), 1
-        while pools and pools[-1][0] > mean:
-            before, size = pools.pop()
-            mean = (mean * count + before * size) / (count + size)
-            count += size
-        pools.append((mean, count))
-    return np.repeat([mean for mean, _ in pools], [count for _, count in pools]).astype(np.float64)
 
 
 def _columns(left: Floats, right: Floats) -> list[list[int]]:

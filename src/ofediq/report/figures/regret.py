@@ -23,8 +23,8 @@ _ROOM = 3.0  # a bound, or a method, above so many times the regret of not learn
 _DOTS = (0, (1.0, 1.5))
 
 
-class Bounded(Protocol):
-    """What is drawn of the regret of one run beside its bound."""
+class Measured(Protocol):
+    """What is drawn of the regret of one run."""
 
     @property
     def curve(self) -> Floats:
@@ -33,10 +33,6 @@ class Bounded(Protocol):
     @property
     def bound(self) -> Floats | None:
         """The theorem's value at each step, if one applies."""
-
-
-class Measured(Bounded, Protocol):
-    """What is drawn of the regret of one run."""
 
     @property
     def idle(self) -> Floats:
@@ -119,7 +115,7 @@ def cost_panel(axes: Axes, curves: Mapping[str, Sequence[Measured]]) -> list[End
 
 
 def under_bounds(
-    curves: Mapping[str, Sequence[Bounded]], path: str | Path | None = None, title: str = ""
+    curves: Mapping[str, Sequence[Measured]], path: str | Path | None = None, title: str = ""
 ) -> Figure:
     """Draw the regret of each method with its bound, both axes logarithmic; saved if `path` is given.
 
@@ -137,7 +133,7 @@ def under_bounds(
     return save(figure, path)
 
 
-def bound_panel(axes: Axes, curves: Mapping[str, Sequence[Bounded]]) -> list[End]:
+def bound_panel(axes: Axes, curves: Mapping[str, Sequence[Measured]]) -> list[End]:
     """Draw regrets (lines) and bounds (thin, dotted); returns the ends, to be labelled when the limits are final.
 
     Both are divided by the number of steps: a method that learns goes down, with slope -1/2 where the regret grows
@@ -187,17 +183,17 @@ def _signed(value: float) -> str:
     return shown if value <= 0 else f"+{shown}"
 
 
-def _seeds(curves: Mapping[str, Sequence[Bounded]]) -> str:
+def _seeds(curves: Mapping[str, Sequence[Measured]]) -> str:
     seeds = max(len(measured) for measured in curves.values())
     return BAND_NOTE.format(seeds=seeds) if seeds > 1 else ""
 
 
-def _bound(measured: Sequence[Bounded]) -> Floats | None:
+def _bound(measured: Sequence[Measured]) -> Floats | None:
     """The mean bound over seeds, or None where no theorem applies."""
     bounds = [one.bound for one in measured if one.bound is not None]
     return np.mean(bounds, axis=0) if bounds else None
 
 
-def _mean(measured: Sequence[Bounded]) -> Floats:
+def _mean(measured: Sequence[Measured]) -> Floats:
     """The mean regret over seeds."""
     return np.asarray(np.mean([one.curve for one in measured], axis=0))

@@ -15,11 +15,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ofediq.arrays import FASTER, Array, Vector
+from ofediq.arrays import FASTER, Array
 from ofediq.kernels.library import UnavailableError
-from ofediq.models import Model, Network
+from ofediq.models import Network
+from ofediq.models.base import Around
 from ofediq.simulation.native.layout import load, network_numbers, network_places
 from ofediq.simulation.native.window import thread_count
+from ofediq.wrapping import of_inner
 
 _EVALUATED = 2**12  # samples that are evaluated at once
 _CACHED = 2**18  # numbers of one array that stay in a core's cache between two passes over it
@@ -74,16 +76,20 @@ FASTER.update(largest=largest, hadamard=hadamard, counts=counts)
 
 
 @dataclass(frozen=True)
-class Compiled(Model):
-    """What `network` computes, by kernels where JAX asks.
+class Compiled(Around):
+    """What `inner` computes, by kernels where JAX asks.
 
     Attributes:
-        network: a network that `window.supports` accepts.
+        inner: a network that `window.supports` accepts.
         threads: how many; the result does not depend on it.
     """
 
-    network: Network
+    inner: Network
     threads: int
+    evaluate_chunk = _EVALUATED  # nothing is kept of a sample but two numbers
+    initial = of_inner()
+    predict = of_inner()
+    evaluate_mixture = of_inner()
 
     @classmethod
     def of(cls, network: Network) -> Compiled:
@@ -93,73 +99,39 @@ class Compiled(Model):
 
     def __getattr__(self, name: str) -> Any:
         """Everything that is not computed here is the network's."""
-        if name == "network":
+        if name == "inner":
             raise AttributeError(name)
-        return getattr(self.network, name)
-
-    @property
-    def name(self) -> str:  # type: ignore[override]  # the network's
-        """The network's."""
-        return self.network.name
-
-    @property
-    def convex(self) -> bool:  # type: ignore[override]  # the network's
-        """The network's."""
-        return self.network.convex
-
-    @property
-    def chunk(self) -> int:  # type: ignore[override]  # the network's
-        """The network's."""
-        return self.network.chunk
-
-    @property
-    def evaluate_chunk(self) -> int:  # type: ignore[override]  # derived here
-        """Nothing is kept of a sample but two numbers."""
-        return _EVALUATED
+        return getattr(self.inner, name)
 
     @property
     def sender_chunk(self) -> int:  # type: ignore[override]  # derived here
         """Few enough that gradients, memories and messages stay in the cache; some for each thread."""
-        return min(self.network.chunk, max(8, 4 * self.threads, _CACHED // self.network.dim))
-
-    def initial(self, seed: int = 0) -> Vector:
-        """The network's."""
-        return self.network.initial(seed)
-
-    def predict(self, params: Array, xs: Array) -> Array:
-        """The network's."""
-        return self.network.predict(params, xs)
-
-    def evaluate_mixture(
-        self, experts: tuple[tuple[Array, Array], ...], xs: Array, ys: Array
-    ) -> tuple[Array, Array]:
-        """The network's."""
-        return self.network.evaluate_mixture(experts, xs, ys)
+        return min(self.inner.chunk, max(8, 4 * self.threads, _CACHED // self.inner.dim))
 
     def evaluate(self, params: Array, xs: Array, ys: Array) -> tuple[Array, Array]:
         """Losses and errors of each sample."""
         losses, errors, _ = self._call(params, xs, ys, jnp.zeros(0), (0,))
-        return losses + self.network._penalty(params), errors
+        return losses + self.inner._penalty(params), errors
 
     def client_gradients(self, params: Array, xs: Array, ys: Array) -> Array:
         """One gradient per sample."""
-        return self._call(params, xs, ys, jnp.zeros(0), (len(xs), self.network.dim))[2]
+        return self._call(params, xs, ys, jnp.zeros(0), (len(xs), self.inner.dim))[2]
 
     def batch_gradient(
         self, params: Array, xs: Array, ys: Array, weights: Array
     ) -> tuple[Array, Array, Array]:
         """Losses, errors and the weighted sum of the gradients; of dense layers alone by matrix products."""
-        if not self.network.convolves:
-            return self.network.batch_gradient(params, xs, ys, weights)
-        losses, errors, gradient = self._call(params, xs, ys, weights, (self.network.dim,))
-        return losses + self.network._penalty(params), errors, gradient
+        if not self.inner.convolves:
+            return self.inner.batch_gradient(params, xs, ys, weights)
+        losses, errors, gradient = self._call(params, xs, ys, weights, (self.inner.dim,))
+        return losses + self.inner._penalty(params), errors, gradient
 
     def _call(
         self, params: Array, xs: Array, ys: Array, weights: Array, shape: tuple[int, ...]
     ) -> tuple[Array, Array, Array]:
         """Losses, errors, and gradients of this `shape`."""
         adds = len(shape) == 1 and shape != (0,)
-        network, task = self.network, np.float32 if self.network.task == "regression" else np.int32
+        network, task = self.inner, np.float32 if self.inner.task == "regression" else np.int32
         penalty = np.float32(network.l2).view(np.int32)
         head = np.array([task is np.float32, self.threads, penalty, adds], np.int32)
         numbers = np.concatenate([head, network_numbers(network).reshape(-1)])

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ofediq.arrays import Array, Vector
-from ofediq.errors import InputError
-from ofediq.models import Anchored, Dense, LayeredModel, Model, Network, Relu
+from ofediq.device.configuration import dense_widths
+from ofediq.models import Anchored, LayeredModel, Model, Network
 
 _EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
 _LN2, _LN2_REST = np.float32(0.693359375), np.float32(-2.12194440e-4)  # together log 2; the first has 10 bits
@@ -92,24 +92,6 @@ def device_model(model: Model) -> LayeredModel:
         return DeviceModel(model)
     inner: Any = DeviceModel(model.inner)
     return _DeviceAnchored(inner, model.limit)
-
-
-def dense_widths(model: Model) -> tuple[int, ...]:
-    """Numbers of a sample, then units of each layer, of a model that devices can run; else `InputError`.
-
-    >>> from ofediq.models import mlp_regressor
-    >>> dense_widths(mlp_regressor(5, (8, 4)))
-    (5, 8, 4, 1)
-    """
-    rule = "`model` must be made of dense layers with biases and ReLU between them, for a device"
-    if not isinstance(model, Network) or model.places is not None:
-        raise InputError(f"{rule}, got {model.name!r}")
-    for number, layer in enumerate(model.layers):
-        if layer != Relu() if number % 2 else not (isinstance(layer, Dense) and layer.bias):
-            raise InputError(f"{rule}, got {layer}")
-    if len(model.layers) % 2 == 0:
-        raise InputError(f"{rule}, got {model.layers[-1]} at the end")
-    return (model.stages[0].matrix[0], *(stage.outputs[0] for stage in model.stages))
 
 
 def negative_exp(x: Vector) -> Vector:
