@@ -54,7 +54,7 @@ def main() -> None:
 def _compare(dim: int, levels: int, blocks: int) -> list[object]:
     rng = np.random.default_rng(0)
     messages = [
-        quantize(rng.standard_normal(dim), levels=levels, blocks=blocks, rng=seed) for seed in range(VARIETY)
+        quantize(rng.standard_normal(dim), levels=levels, blocks=blocks, seed=seed) for seed in range(VARIETY)
     ]
     ours, packed = _measure_codec(messages, "entropy"), _measure_codec(messages, "packed")
     deflate = _measure(messages, lambda data: zlib.compress(data, 6), zlib.decompress)
@@ -124,10 +124,10 @@ def _client_row(
 ) -> list[object]:
     steps = itertools.count()
     quantised = fastest(
-        lambda: quantize(next(vectors), levels=levels, blocks=blocks, rng=0, step=next(steps), client=1)
+        lambda: quantize(next(vectors), levels=levels, blocks=blocks, seed=0, step=next(steps), client=1)
     )
     messages = itertools.cycle(
-        [quantize(next(vectors), levels=levels, blocks=blocks, rng=0, step=step) for step in range(VARIETY)]
+        [quantize(next(vectors), levels=levels, blocks=blocks, seed=0, step=step) for step in range(VARIETY)]
     )
     encoded = fastest(lambda: encode(next(messages), coding))
     total = quantised + encoded

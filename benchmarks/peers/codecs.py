@@ -86,7 +86,7 @@ def ours() -> list[Codec]:
 
 def _blocks(levels: int, size: int, coding: Coding) -> Codec:
     def write(vector: Any) -> bytes:
-        message = quantize(vector, levels=levels, blocks=max(1, vector.size // size), rng=0)
+        message = quantize(vector, levels=levels, blocks=max(1, vector.size // size), seed=0)
         return encode(message, coding)
 
     name = f"ofediq, s = {levels}, D/b = {size}, {coding}"
@@ -117,7 +117,7 @@ def _symbols(name: str, shrink: Any, expand: Any) -> Codec:
     """The same quantiser, its symbols as bytes and its norms through a general-purpose compressor."""
 
     def write(vector: Any) -> tuple[int, int, bytes]:
-        message = quantize(vector, levels=3, blocks=max(1, vector.size // 45), rng=0)
+        message = quantize(vector, levels=3, blocks=max(1, vector.size // 45), seed=0)
         plain = message.symbols.astype(np.int8).tobytes() + message.norms.tobytes()
         return message.dim, message.blocks, shrink(plain)
 

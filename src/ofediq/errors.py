@@ -62,7 +62,7 @@ def refusing(
     name: str, what: str, path: object, *others: type[Exception], kind: type[InputError] | None = None
 ) -> Iterator[None]:
     """What the system refuses inside, or `others`, becomes one sentence: `name` must be `what`, got `path`."""
-    refused = (OSError, *others)
+    refused: tuple[type[Exception], ...] = (OSError, *others)
     try:
         yield
     except refused as error:

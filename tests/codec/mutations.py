@@ -69,7 +69,7 @@ def frames() -> list[bytes]:
         values = rng.standard_normal(dim) * (np.arange(dim) % 97 > 30)
         for norm_bits in (16, 32):
             message = quantize(
-                values, levels=levels, blocks=blocks, rng=1, norm_bits=norm_bits, step=9, client=4
+                values, levels=levels, blocks=blocks, seed=1, norm_bits=norm_bits, step=9, client=4
             )
             made += [encode(message, coding) for coding in CODINGS]
     for dim, bits in ((1, 1), (70, 4), (3000, 2)):

@@ -86,7 +86,7 @@ def test_whole_messages_are_read_as_in_python(dim: int, levels: int, norm_bits: 
     blocks = int(rng.integers(1, min(dim, 300) + 1))
     update = rng.standard_normal(dim) * 10.0 ** rng.integers(-30, 30)
     update[: int(rng.integers(0, dim + 1)) if seed % 3 else 0] = 0  # blocks of norm 0, perhaps all
-    message = quantize(update, levels=levels, blocks=blocks, rng=seed, norm_bits=norm_bits)
+    message = quantize(update, levels=levels, blocks=blocks, seed=seed, norm_bits=norm_bits)
     payload = encode_entropy(message.symbols, message.norms, levels, norm_bits)
     shape = (dim, levels, blocks, norm_bits)
     assert read(payload, shape, "1") == (message.symbols.tobytes(), message.norms.tobytes())

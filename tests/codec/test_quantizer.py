@@ -12,7 +12,7 @@ from ofediq.codec import Message, quantize
 from ofediq.codec.arithmetic import TINY
 from ofediq.codec.kit import MAX_NORM, block_layout
 from ofediq.errors import InputError
-from ofediq.randomness import Key, Purpose, stream_key, uniform
+from ofediq.randomness import Purpose, stream_key, uniform
 
 from .vectors import KINDS, Vector, vector
 
@@ -24,7 +24,7 @@ SIGMAS = 5.0
 def repeated(values: Vector, levels: int, blocks: int, norm_bits: int = 32) -> NDArray[np.float64]:
     """Independent quantisations of `values`, one per row."""
     made = [
-        quantize(values, levels=levels, blocks=blocks, rng=11, step=step, norm_bits=norm_bits)
+        quantize(values, levels=levels, blocks=blocks, seed=11, step=step, norm_bits=norm_bits)
         for step in range(REPEATS)
     ]
     return np.array([message.dequantize() for message in made], np.float64)
@@ -95,7 +95,7 @@ def test_one_block_is_qsgd(levels: int) -> None:
     ratio = levels * np.abs(values.astype(np.float64)) / np.linalg.norm(values.astype(np.float64))
     expected = np.sign(values) * (np.floor(ratio) + (draws < ratio - np.floor(ratio)))
     decided = np.abs(draws - (ratio - np.floor(ratio))) > 1e-4  # float32 may differ on the edge
-    message = quantize(values, levels=levels, blocks=1, rng=key)
+    message = quantize(values, levels=levels, blocks=1, seed=5, step=6, client=7)
     np.testing.assert_array_equal(message.symbols[decided], expected[decided])
     assert decided.mean() > 0.999
 
@@ -103,8 +103,8 @@ def test_one_block_is_qsgd(levels: int) -> None:
 @pytest.mark.parametrize("exponent", [-70, -40, -1, 1, 40, 110])
 def test_powers_of_two_change_norms_only(exponent: int) -> None:
     values = vector("gaussian", 999)
-    plain = quantize(values, levels=5, blocks=10, rng=3)
-    scaled = quantize(np.ldexp(values, exponent), levels=5, blocks=10, rng=3)
+    plain = quantize(values, levels=5, blocks=10, seed=3)
+    scaled = quantize(np.ldexp(values, exponent), levels=5, blocks=10, seed=3)
     np.testing.assert_array_equal(scaled.symbols, plain.symbols)
     np.testing.assert_array_equal(scaled.norms, np.ldexp(plain.norms, exponent))
 
@@ -112,21 +112,21 @@ def test_powers_of_two_change_norms_only(exponent: int) -> None:
 def test_flipping_signs_flips_symbols_only() -> None:
     values = vector("heavy", 999)
     signs = np.where(np.arange(999) % 3, 1, -1).astype(np.float32)
-    plain = quantize(values, levels=5, blocks=10, rng=3)
-    flipped = quantize(values * signs, levels=5, blocks=10, rng=3)
+    plain = quantize(values, levels=5, blocks=10, seed=3)
+    flipped = quantize(values * signs, levels=5, blocks=10, seed=3)
     np.testing.assert_array_equal(flipped.symbols, plain.symbols * signs)
     np.testing.assert_array_equal(flipped.norms, plain.norms)
 
 
 def test_zero_blocks_stay_zero() -> None:
-    message = quantize([0.0, 0.0, 3.0, 0.0], levels=4, blocks=2, rng=0)
+    message = quantize([0.0, 0.0, 3.0, 0.0], levels=4, blocks=2, seed=0)
     assert message.norms.tolist() == [0.0, 3.0]
     assert message.dequantize().tolist() == [0.0, 0.0, 3.0, 0.0]
 
 
 def test_a_block_per_coordinate_loses_nothing() -> None:
     values = vector("heavy", 200)
-    message = quantize(values, levels=1, blocks=200, rng=0)
+    message = quantize(values, levels=1, blocks=200, seed=0)
     np.testing.assert_array_equal(message.dequantize(), values)
 
 
@@ -134,7 +134,7 @@ def test_a_block_per_coordinate_loses_nothing() -> None:
 @pytest.mark.parametrize("levels", [1, 3, 2**15])
 @pytest.mark.parametrize("size", [3.4e38, 1e38, 1e-24])
 def test_extreme_blocks_get_no_norm_of_zero_or_infinity(size: float, levels: int, blocks: int) -> None:
-    message = quantize(np.full(100, size), levels=levels, blocks=blocks, rng=0)
+    message = quantize(np.full(100, size), levels=levels, blocks=blocks, seed=0)
     assert (message.norms >= min(size, MAX_NORM) * (1 - 1e-6)).all()
     assert (message.norms <= MAX_NORM).all()
     assert np.isfinite(message.dequantize()).all()
@@ -149,27 +149,21 @@ def test_huge_blocks_are_unbiased_although_their_norm_is_clipped() -> None:
 @pytest.mark.parametrize("norm_bits", [16, 32])
 def test_tiny_blocks_count_as_zeros(norm_bits: int) -> None:
     values = np.array([TINY, 0.99 * TINY, 1e-44, -1.0])
-    message = quantize(values, levels=1, blocks=4, rng=0, norm_bits=norm_bits)
+    message = quantize(values, levels=1, blocks=4, seed=0, norm_bits=norm_bits)
     assert (message.norms > 0).tolist() == [True, False, False, True]
     assert (message.symbols != 0).tolist() == [True, False, False, True]
 
 
-def test_a_seed_stands_for_the_streams_of_step_and_client() -> None:
+def test_draws_are_addressed_by_seed_step_and_client() -> None:
     values = vector("gaussian", 100)
-    seeded = quantize(values, levels=3, blocks=5, rng=8, norm_bits=16, step=4, client=6)
-    keys = [stream_key(8, 4, 6, purpose) for purpose in (Purpose.ROUND, Purpose.NORM)]
-    streamed = quantize(
-        values, levels=3, blocks=5, rng=keys[0], norm_rng=keys[1], norm_bits=16, step=4, client=6
-    )
-    assert seeded == streamed
-    assert seeded != quantize(values, levels=3, blocks=5, rng=8, norm_bits=16, step=5, client=6)
-
-
-def test_a_generator_serves_too() -> None:
-    values = vector("gaussian", 50_000)
-    one, two = (quantize(values, levels=3, blocks=50, rng=np.random.default_rng(1)) for _ in range(2))
-    assert one == two
-    assert one != quantize(values, levels=3, blocks=50, rng=np.random.default_rng(2))
+    made = [
+        quantize(
+            values, levels=3, blocks=5, seed=seed, norm_bits=16, step=step, client=client
+        ).symbols.tolist()
+        for seed, step, client in ((8, 4, 6), (8, 4, 6), (9, 4, 6), (8, 5, 6), (8, 4, 7))
+    ]
+    assert made[0] == made[1]
+    assert all(made[0] != other for other in made[2:])
 
 
 @pytest.mark.parametrize(
@@ -179,9 +173,7 @@ def test_a_generator_serves_too() -> None:
         ({"levels": 2**15 + 1}, "`levels` must be an integer from 1 to 32768, got 32769"),
         ({"blocks": 4}, "`blocks` must be an integer from 1 to 3, got 4"),
         ({"norm_bits": 8}, "`norm_bits` must be 16 or 32, got 8"),
-        ({"rng": 0.5}, "`rng` must be a numpy Generator, a randomness.Key or an integer seed, got 0.5"),
-        ({"rng": stream_key(0, 0, np.arange(2), Purpose.ROUND)}, "`rng` must be the key of one stream"),
-        ({"rng": Key(1, 2), "norm_bits": 16}, "`norm_rng` must be given"),
+        ({"seed": 0.5}, "`seed` must be an integer from"),
         ({"step": -1}, "`step` must be an integer from 0"),
         ({"client": 2**32}, "`client` must be an integer from 0 to 4294967295"),
         ({"vector": [1.0, float("inf"), 0.0]}, "`vector` must be finite in float32, got inf at index 1"),
@@ -194,7 +186,7 @@ def test_a_generator_serves_too() -> None:
     ],
 )
 def test_wrong_arguments_get_one_sentence(changed: dict[str, object], sentence: str) -> None:
-    arguments: dict[str, object] = {"vector": [1.0, 2.0, 3.0], "levels": 3, "blocks": 1, "rng": 0}
+    arguments: dict[str, object] = {"vector": [1.0, 2.0, 3.0], "levels": 3, "blocks": 1, "seed": 0}
     with pytest.raises(InputError) as caught:
         quantize(**{**arguments, **changed})  # type: ignore[arg-type]  # wrong on purpose
     assert sentence in str(caught.value)

@@ -23,14 +23,14 @@ def test_histograms_tell_the_size_to_one_percent(levels: int, blocks: int, kind:
     """`half`: blocks of norm 0 are not charged."""
     shown = vector("gaussian" if kind == "half" else kind, 34826)
     values = shown * (np.arange(34826) > (20_000 if kind == "half" else 0))
-    message = quantize(values, levels=levels, blocks=blocks, rng=0, norm_bits=norm_bits)
+    message = quantize(values, levels=levels, blocks=blocks, seed=0, norm_bits=norm_bits)
     told = payload_bits(message.symbols[None], message.norms[None], levels, norm_bits)
     assert float(told[0]) == pytest.approx(wire_bits(message), rel=0.01)
 
 
 @pytest.mark.parametrize(("levels", "blocks"), SHAPES[:3])
 def test_they_tell_it_inside_jit(levels: int, blocks: int) -> None:
-    message = quantize(vector("sparse", 34826), levels=levels, blocks=blocks, rng=0)
+    message = quantize(vector("sparse", 34826), levels=levels, blocks=blocks, seed=0)
 
     @jax.jit
     def told(symbols: jax.Array, norms: jax.Array) -> jax.Array:

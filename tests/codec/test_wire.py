@@ -54,7 +54,7 @@ def test_the_payload_never_exceeds_the_papers_count(message: Message) -> None:
 @pytest.mark.parametrize("norm_bits", [16, 32])
 @pytest.mark.parametrize(("levels", "blocks"), [(1, 777), (3, 777), (17, 1134), (2**15, 1), (3, 34826)])
 def test_messages_of_the_papers_size(kind: str, norm_bits: int, levels: int, blocks: int) -> None:
-    message = quantize(vector(kind, 34826), levels=levels, blocks=blocks, rng=0, norm_bits=norm_bits)
+    message = quantize(vector(kind, 34826), levels=levels, blocks=blocks, seed=0, norm_bits=norm_bits)
     packed, entropy = (encode(message, coding) for coding in QUANTISED)
     assert decode(packed) == decode(entropy) == message
     assert len(entropy) <= len(packed)
@@ -62,14 +62,14 @@ def test_messages_of_the_papers_size(kind: str, norm_bits: int, levels: int, blo
 
 
 def test_a_frame_of_zeros_is_tiny() -> None:
-    message = quantize(np.zeros(34826), levels=3, blocks=777, rng=0)
+    message = quantize(np.zeros(34826), levels=3, blocks=777, seed=0)
     assert len(encode(message, "entropy")) - HEADER_BYTES <= 8
     assert decode(encode(message, "entropy")) == message
 
 
 def test_the_header_is_where_the_document_says() -> None:
     values = [1.0, -2.0, 0.0, 5.0, 0.5]
-    message = quantize(values, levels=300, blocks=2, rng=0, norm_bits=16, step=2**40 + 5, client=70000)
+    message = quantize(values, levels=300, blocks=2, seed=0, norm_bits=16, step=2**40 + 5, client=70000)
     frame = encode(message, "packed")
     assert frame[:4] == b"OQ\x02\x11"
     levels, tail, reserved, dim, blocks, step, client = struct.unpack_from("<HBBIIQI", frame, 4)
@@ -110,7 +110,7 @@ def with_field(frame: bytes, number: int, value: int) -> bytes:
 
 
 def small(coding: Coding, norm_bits: int = 32) -> bytes:
-    return encode(quantize(vector("gaussian", 300), levels=3, blocks=4, rng=0, norm_bits=norm_bits), coding)
+    return encode(quantize(vector("gaussian", 300), levels=3, blocks=4, seed=0, norm_bits=norm_bits), coding)
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def forged_norm(lowest: int, norm_class: int, classes: int) -> bytes:
     stack.push_bytes(np.zeros(3, np.uint8))
     stack.push(np.array([norm_class] + 9 * [0], np.int32), np.ones(classes, np.int64))
     table = bytes([classes - 1]) + b"\xff" * classes
-    header = encode(quantize(np.ones(300), levels=3, blocks=10, rng=0), "entropy")[:HEADER_BYTES]
+    header = encode(quantize(np.ones(300), levels=3, blocks=10, seed=0), "entropy")[:HEADER_BYTES]
     return sealed(header + bytes([lowest]) + table + b"\x00\xff" + stack.to_bytes())
 
 
@@ -197,7 +197,7 @@ def test_forged_norm_classes_are_refused() -> None:
 
 
 def test_an_entropy_frame_that_is_not_smaller_is_refused() -> None:
-    message = quantize([1.0, 2.0, 3.0], levels=3, blocks=1, rng=0)
+    message = quantize([1.0, 2.0, 3.0], levels=3, blocks=1, seed=0)
     frame = with_field(encode(message, "packed"), 2, 2)  # coding: entropy
     header = with_field(frame, 4, 0)[:HEADER_BYTES]  # tail: none
     payload = encode_entropy(message.symbols, message.norms, 3, 32)
@@ -249,7 +249,7 @@ def test_a_liar_costs_no_memory() -> None:
 
 
 def test_memory_of_an_honest_frame_is_bounded_by_its_dim() -> None:
-    frame = encode(quantize(np.zeros(10**6), levels=3, blocks=1000, rng=0))
+    frame = encode(quantize(np.zeros(10**6), levels=3, blocks=1000, seed=0))
     tracemalloc.start()
     decode(frame, max_dim=10**6)
     peak = tracemalloc.get_traced_memory()[1]

@@ -188,7 +188,7 @@ def test_a_reader_written_from_the_document_agrees(message: Message) -> None:
 @pytest.mark.parametrize(("levels", "blocks"), [(1, 20), (3, 60), (40, 7), (1000, 1)])
 def test_it_agrees_on_longer_messages_with_zero_blocks(levels: int, blocks: int, norm_bits: int) -> None:
     values = vector("gaussian", 3001) * (np.arange(3001) > 400)
-    message = quantize(values, levels=levels, blocks=blocks, rng=0, norm_bits=norm_bits)
+    message = quantize(values, levels=levels, blocks=blocks, seed=0, norm_bits=norm_bits)
     frame = encode(message, "entropy")
     assert frame[3] & 15 == 2  # entropy-coded indeed
     assert read(frame) == (message.symbols.tolist(), message.norms.tolist())

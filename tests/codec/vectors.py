@@ -36,7 +36,7 @@ def messages(draw: st.DrawFn, most: int = 300) -> Message:
         values,
         levels=draw(st.one_of(st.integers(1, 40), st.integers(1, 2**15), st.just(2**15))),
         blocks=draw(st.integers(1, dim)),
-        rng=draw(st.integers(0, 2**32 - 1)),
+        seed=draw(st.integers(0, 2**32 - 1)),
         norm_bits=draw(st.sampled_from([16, 32])),
         step=draw(st.integers(0, 2**64 - 1)),
         client=draw(st.integers(0, 2**32 - 1)),

@@ -78,7 +78,7 @@ def test_the_codec_goes_there_and_back(clean: Clean) -> None:
     code = """
 import numpy as np
 from ofediq.codec import decode, encode, quantize
-message = quantize(np.arange(1000.0), levels=3, blocks=20, rng=0)
+message = quantize(np.arange(1000.0), levels=3, blocks=20, seed=0)
 print((decode(encode(message)).dequantize() == message.dequantize()).all())
 """
     assert clean.python(code).stdout == "True\n"

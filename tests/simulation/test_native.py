@@ -23,7 +23,7 @@ from ofediq.methods import Method
 from ofediq.methods.compress import Rotate
 from ofediq.methods.server.rule import Descend
 from ofediq.models import Model, Network
-from ofediq.randomness import Address, Purpose, stream_key
+from ofediq.randomness import Address
 from ofediq.simulation import InterruptedRunError, Result, client_mesh, native, simulate
 from ofediq.simulation.native import native_status, native_sums
 from ofediq.simulation.native.layout import Remembered, SenderRules
@@ -356,9 +356,9 @@ def assert_same_symbols(dim: int, levels: int) -> None:
     update = np.random.default_rng(dim).normal(size=dim).astype(np.float32)
     update[::5] = 0
     for blocks in sorted({1, max(1, dim // 45), max(1, dim // 3), dim}):
-        key = stream_key(11, 2**31, 12345, Purpose.ROUND)
-        message = codec.quantize(update, levels=levels, blocks=blocks, rng=key)
-        received = quantized(update, levels, blocks, seed=11, step=2**31, client=12345)
+        address: Any = {"seed": 11, "step": 2**31, "client": 12345}
+        message = codec.quantize(update, levels=levels, blocks=blocks, **address)
+        received = quantized(update, levels, blocks, **address)
         np.testing.assert_array_equal(received, message.dequantize())
 
 

@@ -23,7 +23,7 @@ def on_the_wire(updates: np.ndarray, levels: int, blocks: int) -> tuple[float, f
     """Mean payload bits and mean error of real messages with 16-bit norms."""
     bits = error = 0.0
     for client, update in enumerate(updates):
-        message = quantize(update, levels=levels, blocks=blocks, rng=0, norm_bits=16, client=client)
+        message = quantize(update, levels=levels, blocks=blocks, seed=0, norm_bits=16, client=client)
         bits += 8 * (len(encode(message)) - HEADER_BYTES) / len(updates)
         error += float(np.square(message.dequantize() - update).sum())
     return bits, error / float(np.square(updates).sum())

@@ -16,7 +16,7 @@ A `Message` describes itself, for files:
 
     vector --quantize--> Message --encode--> bytes --decode--> Message --dequantize--> vector
 
->>> message = quantize(update, levels=3, blocks=20, rng=0, step=12, client=5)
+>>> message = quantize(update, levels=3, blocks=20, seed=0, step=12, client=5)
 >>> bool((decode(encode(message)).dequantize() == received).all())
 True
 

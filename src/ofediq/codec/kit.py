@@ -19,7 +19,6 @@ from ofediq.codec.arithmetic import stochastic_levels as stochastic_levels
 from ofediq.codec.arithmetic import symbol_values as symbol_values
 from ofediq.codec.blocks import Run as Run
 from ofediq.codec.blocks import block_layout as block_layout
-from ofediq.codec.draws import Rng as Rng
 from ofediq.codec.draws import Source as Source
 from ofediq.codec.draws import stream_draws as stream_draws
 from ofediq.codec.entropy import decode_entropy as decode_entropy

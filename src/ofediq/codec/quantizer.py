@@ -10,14 +10,14 @@ import numpy as np
 from ofediq.arrays import Array, namespace
 from ofediq.codec.arithmetic import MAX_LEVELS, block_norms, short_norms, signed_symbols
 from ofediq.codec.blocks import TILE, block_layout, tiles
-from ofediq.codec.draws import Rng, Source, StreamDraws, level_draws, norm_draws
+from ofediq.codec.draws import Source, StreamDraws, stream_draws
 from ofediq.codec.message import Message, as_vector, require_norm_bits
 from ofediq.codec.rotated import MAX_ROTATED_NORM, ROTATIONS, Rotation, rotated_levels, rotated_symbols
 from ofediq.codec.rotation import rotation_blocks
 from ofediq.codec.rounding import symbols_and_norms
 from ofediq.codec.values import rotation_draws
 from ofediq.errors import require_choice, require_integer
-from ofediq.randomness import Address, Key
+from ofediq.randomness import Address, Purpose
 
 
 def block_symbols(
@@ -89,9 +89,8 @@ def quantize(
     *,
     levels: int,
     blocks: int,
-    rng: Rng,
+    seed: int,
     norm_bits: int = 32,
-    norm_rng: Key | None = None,
     step: int = 0,
     client: int = 0,
 ) -> Message:
@@ -107,14 +106,12 @@ def quantize(
         vector: D real numbers, finite in float32.
         levels: s, from 1 to 2^15.
         blocks: b, from 1 to D. One block is QSGD's quantiser.
-        rng: a NumPy generator; or a stream, which draws coordinate i at index i; or an integer seed, which stands
-            for the streams (seed, step, client, ROUND) for levels and (seed, step, client, NORM) for norms.
+        seed: levels are drawn from the stream (seed, step, client, ROUND), norms from (seed, step, client, NORM).
         norm_bits: 32 as in the paper, or 16: norms rounded at random, again without bias.
-        norm_rng: the stream for rounding norms. Needed when `rng` is a stream and `norm_bits` is 16.
         step: the time step, carried along.
         client: who sends, carried along.
 
-    >>> message = quantize([3.0, 0.0, -4.0, 0.0], levels=5, blocks=2, rng=0)
+    >>> message = quantize([3.0, 0.0, -4.0, 0.0], levels=5, blocks=2, seed=0)
     >>> message.symbols, message.norms
     (array([ 5,  0, -5,  0], dtype=int32), array([3., 4.], dtype=float32))
     >>> message.dequantize()
@@ -126,8 +123,11 @@ def quantize(
     require_norm_bits(norm_bits)
     step = require_integer("step", step, 0, 2**64 - 1)
     client = require_integer("client", client, 0, 2**32 - 1)
-    short = norm_draws(rng, norm_rng, step, client) if norm_bits == 16 else None
-    symbols, norms = block_symbols(values[None], level_draws(rng, step, client), levels, blocks, short)
+    address = Address(require_integer("seed", seed, -(2**63), 2**64 - 1), step, client)
+    short = stream_draws(address.key(Purpose.NORM)) if norm_bits == 16 else None
+    symbols, norms = block_symbols(
+        values[None], stream_draws(address.key(Purpose.ROUND)), levels, blocks, short
+    )
     return Message(
         values.size, levels, blocks, symbols[0], norms[0], norm_bits=norm_bits, step=step, client=client
     )

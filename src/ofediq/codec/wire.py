@@ -61,7 +61,7 @@ def encode(message: Message, coding: Coding = "entropy") -> bytes:
             symbols and norms.
 
     >>> from ofediq.codec import quantize
-    >>> message = quantize([0.5, -1.5, 0.0, 2.0], levels=3, blocks=1, rng=0, step=4, client=9)
+    >>> message = quantize([0.5, -1.5, 0.0, 2.0], levels=3, blocks=1, seed=0, step=4, client=9)
     >>> len(encode(message, "packed")), len(encode(message, "raw"))
     (37, 48)
     >>> decode(encode(message)) == message

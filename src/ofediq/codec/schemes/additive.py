@@ -13,7 +13,7 @@ from ofediq.arrays import Array, Vector, namespace
 from ofediq.codec.arithmetic import block_norms, signed_symbols, symbol_values
 from ofediq.codec.blocks import MAX_DIM
 from ofediq.codec.draws import stream_draws
-from ofediq.codec.schemes.scheme import Encoded, Scheme, require_length, require_no_tail, vector
+from ofediq.codec.schemes.scheme import Encoded, Scheme, put, require_length, require_no_tail, vector
 from ofediq.codec.skellam import MAX_VARIANCE, secret_skellam, skellam
 from ofediq.errors import WireError, require
 from ofediq.randomness import Address, Purpose, stream_key, words
@@ -145,13 +145,9 @@ class Additive(Scheme):
 
     def values(self, symbols: Array, dim: int, address: Address) -> Array:
         """The vectors [n, dim] of symbols, or of sums of them, [n, k]."""
-        xp, stretch = namespace(symbols), np.float32(math.sqrt(dim / self.keep))
-        made, where = xp.zeros((len(symbols), dim), np.float32), self.support(dim, address)
+        stretch = np.float32(math.sqrt(dim / self.keep))
         values = symbol_values(symbols, np.float32(self.clip) * stretch, self.levels)
-        if hasattr(made, "at"):  # JAX
-            return made.at[:, where].set(values)
-        made[:, where] = values
-        return made
+        return put(values, self.support(dim, address)[None], dim)
 
     def apply(self, updates: Array, address: Address, signal: Array = None) -> tuple[Array, Array]:
         """What the server decodes; every message has the same number of bits."""

@@ -11,7 +11,7 @@ from ofediq.arrays import Array, Vector, namespace
 from ofediq.codec.arithmetic import MAX_NORM
 from ofediq.codec.rotation import rotation_blocks
 from ofediq.codec.schemes.rotated import Rotated
-from ofediq.codec.schemes.scheme import Encoded, Scheme, vector
+from ofediq.codec.schemes.scheme import Encoded, Scheme, put, vector
 from ofediq.errors import require
 from ofediq.randomness import Address, Key, Purpose, uniform
 
@@ -118,16 +118,6 @@ def drawn(dim: int, keep: int, key: Key) -> tuple[Array, Vector]:
     draws = uniform(Key(key.first[..., None], key.second[..., None]), np.arange(keep, dtype=np.uint32))
     inside = namespace(draws).minimum((draws * lengths.astype(np.float32)).astype(np.int32), lengths - 1)
     return edges[:-1].astype(np.int32) + inside, lengths.astype(np.float32)
-
-
-def put(values: Array, where: Array, dim: int) -> Array:
-    """`values` [n, k] at their places among `dim` zeros, [n, dim]."""
-    xp = namespace(values)
-    made = xp.zeros((values.shape[0], dim), np.float32)
-    if hasattr(made, "at"):  # JAX
-        return made.at[xp.arange(values.shape[0])[:, None], where].set(values)
-    np.put_along_axis(made, where.astype(np.int64), values, axis=1)
-    return made
 
 
 def _stretched(updates: Array, where: Array, stands_for: Array) -> Array:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ofediq.arrays import Array, Vector
+from ofediq.arrays import Array, Vector, namespace
 from ofediq.codec.blocks import MAX_DIM
 from ofediq.codec.draws import Source, stream_draws
 from ofediq.codec.message import as_vector, check_finite, check_norms
@@ -101,6 +101,16 @@ def vector(update: Any, scheme: Scheme) -> Vector:
 def short_draws(address: Address, norm_bits: int) -> Source | None:
     """Draws for rounding norms to 16 bits, if they have so few."""
     return stream_draws(address.key(Purpose.NORM)) if norm_bits == 16 else None
+
+
+def put(values: Array, where: Array, dim: int) -> Array:
+    """`values` [n, k] at their places among `dim` zeros, [n, dim]."""
+    xp = namespace(values)
+    made = xp.zeros((values.shape[0], dim), np.float32)
+    if hasattr(made, "at"):  # JAX
+        return made.at[xp.arange(values.shape[0])[:, None], where].set(values)
+    np.put_along_axis(made, where.astype(np.int64), values, axis=1)
+    return made
 
 
 def read_floats(encoded: Encoded, dim: int) -> Vector:

@@ -12,7 +12,7 @@ import numpy as np
 from ofediq.arrays import Array, Vector, faster, namespace
 from ofediq.codec.message import Symbols
 from ofediq.codec.schemes.raw import Raw
-from ofediq.codec.schemes.scheme import Encoded, Scheme, require_no_tail, vector
+from ofediq.codec.schemes.scheme import Encoded, Scheme, put, require_no_tail, vector
 from ofediq.codec.stack import Stack
 from ofediq.codec.tables import Ints
 from ofediq.errors import WireError, require, require_fraction, require_integer
@@ -68,15 +68,11 @@ class Sparse(Scheme):
 
     def apply(self, updates: Array, address: Address, signal: Array = None) -> tuple[Array, Array]:
         """What the server decodes; the bits are the ideal length of the code of positions, and the values' bits."""
-        xp, (clients, dim) = namespace(updates), updates.shape
+        xp, dim = namespace(updates), updates.shape[1]
         count = self.kept(dim)
         where = largest(updates, count)
         sent, bits = self.values.apply(xp.take_along_axis(updates, where, axis=1), address, signal)
-        made = xp.zeros_like(updates)
-        if hasattr(made, "at"):  # JAX
-            made = made.at[xp.arange(clients)[:, None], where].set(sent)
-        else:
-            np.put_along_axis(made, where, sent, axis=1)
+        made = put(sent, where, dim)
         whole, live = 8 * xp.ceil((position_bits(dim, count) + bits + 1) / 8), (sent != 0).any(-1)
         made = xp.where(live[:, None], made, np.float32(0))  # zeros lose their signs: nothing is sent
         return made, xp.where(live, whole, 0).astype(np.float32)

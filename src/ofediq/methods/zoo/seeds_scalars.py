@@ -12,8 +12,8 @@ import numpy as np
 from ofediq.arrays import Array, Vector, namespace
 from ofediq.codec import Encoded
 from ofediq.codec.kit import block_layout, rotate_rows, rotate_rows_back, rotation_blocks
-from ofediq.codec.schemes.eden import drawn, put
-from ofediq.codec.schemes.scheme import read_floats, write_floats
+from ofediq.codec.schemes.eden import drawn
+from ofediq.codec.schemes.scheme import put, read_floats, write_floats
 from ofediq.errors import WireError, require, require_positive
 from ofediq.methods.broadcast import SERVER, Broadcast
 from ofediq.methods.client import ClientRule, Down, Window
