@@ -67,6 +67,20 @@ def test_a_federation_that_diverges_goes_back_and_learns_with_smaller_steps(
     assert all(learner.task == one.task for learner in network.learners.values())
 
 
+def test_steps_are_made_smaller_as_often_as_they_are_too_large() -> None:
+    """What clients still had to say of predictions before a divergence made every second one of several."""
+
+    def rollbacks(step_size: float) -> int:
+        network = Network(server(methods.fedogd(step_size)), stream())
+        network.start()
+        network.run()
+        return network.coordinator.monitor.rollbacks
+
+    steps = [1e3 / 4**times for times in range(3, 8)]
+    assert rollbacks(steps[-1]) == 0 < rollbacks(steps[-2])
+    assert [rollbacks(step) for step in steps] == [4, 3, 2, 1, 0]
+
+
 def test_smaller_steps_outlive_the_server_unless_it_is_told_others() -> None:
     network = Network(server(methods.fedogd(2.0)), stream())
     network.start()

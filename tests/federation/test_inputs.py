@@ -22,7 +22,7 @@ from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.memory import MemoryFile
 from ofediq.federation.protocol.messages import ModelMessage, Publish, UpdateMessage, write_json
 from ofediq.federation.protocol.monitor import Monitor
-from ofediq.federation.protocol.predictions import Prediction
+from ofediq.federation.protocol.predictions import Asked, Prediction, Waiting
 from ofediq.federation.protocol.reports import Report
 from ofediq.federation.protocol.rules import Rules
 from ofediq.federation.protocol.task import ModelSpec, Task
@@ -296,6 +296,16 @@ def test_a_late_label_finds_its_sample_by_its_id() -> None:
         one.learn(None, 5.0, sample="a")
 
 
+def test_a_sample_that_is_predicted_again_waits_as_long_as_any_other() -> None:
+    waiting, readings, (first, again) = Waiting(2), np.zeros(1), [Asked(np.zeros(1), ()) for _ in range(2)]
+    for name, asked in (("a", first), ("b", first), ("a", again), ("c", first)):
+        waiting.add(name, readings, asked)
+    assert waiting.take("a") is again
+    assert waiting.take("b") is None
+    with pytest.raises(InputError, match=r"`sample` must be a text, a number or a tuple, got \[1\]"):
+        alone().predict([1.0, 1.0], sample=[1])
+
+
 def test_an_interval_is_that_of_the_clients_own_errors() -> None:
     one = alone()
     assert one.forecast([1.0, 1.0]).interval is None
@@ -339,8 +349,8 @@ def test_bad_rows_are_skipped_and_counted_and_a_file_is_read_on(tmp_path: Path) 
     path, memory = tmp_path / "rows.csv", MemoryFile(tmp_path / "memory.npz")
     path.write_text("heat;wind;state\n1;2;ok\n1;2;cold\nwarm;2;ok\n1;2;\n1;2;hot\n")
 
-    def read(step: int) -> Feeder:
-        one = alone(LABELLED, memory, step)
+    def read(step: int, spec: ModelSpec = LABELLED) -> Feeder:
+        one = alone(spec, memory, step)
         feeder = Feeder(one, Rows(path, "state", announced=lambda: one.features, start=lambda: one.position))
         for later in range(step + 1, step + 4):
             feeder()
@@ -357,6 +367,9 @@ def test_bad_rows_are_skipped_and_counted_and_a_file_is_read_on(tmp_path: Path) 
     assert (again.learner.samples, again.learner.position) == (1, 6)
     assert again.learner.inputs is not None
     assert again.learner.inputs.naive(np.array([1])) == 0.0
+    path.write_text(path.read_text() + "1;2;hot\n")
+    other = read(20, replace(LABELLED, pipeline=pipeline_for(NAMES, 2, lags=3)))
+    assert (other.learner.samples, other.learner.position) == (1, 7)  # other features, the same file
 
 
 def test_predictions_come_out_of_a_file_with_their_rows(tmp_path: Path) -> None:

@@ -113,12 +113,16 @@ def test_a_change_of_method_is_taken_up_while_it_runs(site: Site, caplog: pytest
     assert site.network.coordinator.monitor.totals()["samples"] >= CLIENTS * (site.rounds - 2)
 
 
-def test_another_model_begins_anew_and_one_command_goes_back(site: Site) -> None:
+def test_another_model_begins_anew_and_one_command_goes_back(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     old = site.network.coordinator
     before = old.params
     site.write(model="mlp")
     site.look()
     assert site.network.coordinator.params.size != before.size
+    assert "task version 1 has another model: model.name linear -> mlp" in caplog.text
     site.run(200)
     assert site.versions == [1] * CLIENTS
     site.rollout.versions.ask("rollback")

@@ -214,3 +214,9 @@ def test_a_file_that_is_not_there_is_said_before_there_is_a_task(tmp_path: Path)
     for path in (tmp_path / "none.csv", tmp_path):
         with pytest.raises(DataError, match="cannot read"):
             Rows(path, "load")
+
+
+def test_a_line_deeper_than_python_goes_is_a_bad_line_like_any_other() -> None:
+    bad, good = read_lines(io.StringIO("[" * 100_000 + '\n{"x": [1]}\n'))
+    assert isinstance(bad, InputError)
+    assert not isinstance(good, InputError)

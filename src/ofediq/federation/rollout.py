@@ -25,6 +25,7 @@ from ofediq.federation.protocol.canary import Canary, chosen
 from ofediq.federation.protocol.coordinator import Action, Coordinator
 from ofediq.federation.protocol.monitor import Monitor
 from ofediq.federation.protocol.state import ServerState
+from ofediq.federation.protocol.task import differences
 from ofediq.federation.setup import assemble
 from ofediq.storage import leaves, save_bytes
 
@@ -217,6 +218,11 @@ class Rollout:
     def _replaced(self, before: Coordinator, tables: Tables, saved: ServerState) -> Coordinator:
         """The coordinator of another version, which goes on from `saved`; the one before it is kept."""
         fresh = assemble(self.config.as_version(tables), saved=saved, monitor=before.monitor)
+        if fresh.task.model != before.task.model:
+            changed = differences(*(json.loads(one.task.encode()) for one in (before, fresh)))
+            log.info(
+                "server: task version %d has another model: %s", fresh.task.version, "; ".join(changed)[:600]
+            )
         self.versions.push(self._running, before.saved())
         self._runs(tables)
         return fresh

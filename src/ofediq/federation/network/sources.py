@@ -344,7 +344,7 @@ def read_lines(file: TextIO) -> Iterator[SourceSample | InputError]:
                 continue
             moment = None if time is None else dates(str(time))
             yield SourceSample(content.get("x"), content.get("y"), moment, called)
-        except (ValueError, KeyError, AttributeError, TypeError):
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
             yield InputError(
                 f"line {number} must be JSON like {{'x': [..], 'y': ..}}, got {line.strip()[:60]!r}"
             )

@@ -85,7 +85,7 @@ class Watch:
         good = np.asarray(self._good[0][0].params, np.float64)
         self._bad.append((self.error, float(np.linalg.norm(np.asarray(state.params, np.float64) - good))))
         last = self._bad[-_IN_A_ROW:]
-        if len(last) < _IN_A_ROW:
+        if len(last) < _IN_A_ROW or max(last)[0] > _HOPELESS:  # reports end at 1e18: there all are alike
             return False
         for (error, moved), (next_error, next_moved) in pairwise(last):
             if next_moved * _ALIKE > moved or not error / _ALIKE <= next_error <= error * _ALIKE:

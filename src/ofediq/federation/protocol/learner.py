@@ -233,7 +233,6 @@ class Learner:
             return []
         said = []
         if self._apart != (own is not None):
-            self._pending.forget()  # what another version predicted says nothing about this one
             said = [self._here()]  # what it says from here on is about this one
         self._apart, payload = own is not None, self._common.get("task")
         if isinstance(own, dict):
@@ -258,6 +257,8 @@ class Learner:
         if self.task is not None:
             changed = differences(*(json.loads(one.encode()) for one in (self.task, task)))
             log.info("client %s: new task, %s", self.name, "; ".join(changed)[:600])
+            if task.version != self.task.version:
+                self._pending.forget()  # what another version predicted says nothing about this one
         model = self._given if task.model is None else task.model.build()
         if model is None:
             raise InputError("`model` must be given to this client: the federation's is not a built-in one")

@@ -19,7 +19,7 @@ from ofediq.errors import CheckpointError, require_integer
 from ofediq.federation.protocol.messages import ModelMessage
 from ofediq.federation.protocol.task import Task
 from ofediq.methods.round import first_memory
-from ofediq.storage import Format, Stored, leaves
+from ofediq.storage import Format, leaves
 
 log = logging.getLogger("ofediq.federation")
 
@@ -125,16 +125,18 @@ class MemoryFile:
     def read(self, first: Memory, owner: Owner) -> Memory:
         """What the file holds, in the form of `first`; `first` itself, and a line in the log, if that is lost.
 
-        What it knows of its own samples outlives a change of method; the method's memory does where clients go by the
-        same rule. What it said is said again in the same method only.
+        Its place in a file outlives everything. What it knows of its own samples outlives a change of method; the
+        method's memory does where clients go by the same rule. What it said is said again in the same method only.
         """
         if not self.path.exists():
             return first
         try:
             stored = _FILE.read(self.path, identity=owner.identity)
-            Stored(stored.source, {}, {"model": stored.meta["model"]}, {}).require({"model": owner.model})
-            past, position = stored.tree("past", first.past), int(stored.meta["position"])
-            step, method = int(stored.meta["step"]), stored.meta["method"]
+            step, position = int(stored.meta["step"]), int(stored.meta["position"])
+            if stored.meta["model"] != owner.model:
+                log.info("client %s: the model or its features are new, its past starts clean", owner.name)
+                return replace(first, position=position)
+            past, method = stored.tree("past", first.past), stored.meta["method"]
             if not owner.remembers(method):
                 if not first.empty:
                     log.warning("client %s: the method is new, its memory starts clean", owner.name)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ofediq.arrays import Vector
-from ofediq.errors import require_integer
+from ofediq.errors import InputError, require_integer, shown
 from ofediq.federation.protocol.inputs import Inputs
 from ofediq.models import Model
 from ofediq.models.base import Experts
@@ -67,7 +67,9 @@ class Waiting:
 
     def add(self, sample: Any, readings: Vector, asked: Asked) -> None:
         """Keep a prediction until its label comes."""
-        self._asked[_key(sample, readings)] = asked
+        key = _key(sample, readings)
+        self._asked.pop(key, None)  # asked again it waits as long as any other
+        self._asked[key] = asked
         while len(self._asked) > self.most:
             self._asked.popitem(last=False)
 
@@ -81,4 +83,10 @@ class Waiting:
 
 
 def _key(sample: Any, readings: Vector | None) -> Any:
-    return readings.tobytes() if sample is None and readings is not None else sample
+    if sample is None and readings is not None:
+        return readings.tobytes()
+    try:
+        hash(sample)
+    except TypeError:
+        raise InputError(f"`sample` must be a text, a number or a tuple, got {shown(sample)}") from None
+    return sample
