@@ -297,7 +297,11 @@ def test_a_late_label_finds_its_sample_by_its_id() -> None:
 
 
 def test_a_sample_that_is_predicted_again_waits_as_long_as_any_other() -> None:
-    waiting, readings, (first, again) = Waiting(2), np.zeros(1), [Asked(np.zeros(1), ()) for _ in range(2)]
+    waiting, readings, (first, again) = (
+        Waiting(2),
+        np.zeros(1, np.float32),
+        [Asked(np.zeros(1, np.float32), ()) for _ in range(2)],
+    )
     for name, asked in (("a", first), ("b", first), ("a", again), ("c", first)):
         waiting.add(name, readings, asked)
     assert waiting.take("a") is again
