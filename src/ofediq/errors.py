@@ -6,6 +6,7 @@
     │   ├── DataError                        a dataset or file does not hold what was asked for
     │   └── WireError                        received bytes are not a valid message
     ├── MissingExtraError (also an ImportError)   an optional dependency is not installed
+    ├── LostProcessError                     another process of a run is gone
     ├── CheckpointError                      a saved run cannot be read or does not fit
     └── ContractError (also an AssertionError)    a method breaks a rule that the engine relies on
 
@@ -47,6 +48,10 @@ class WireError(InputError):
 
 class CheckpointError(OFedIQError):
     """A saved run cannot be read, or does not fit the run that wants to continue from it."""
+
+
+class LostProcessError(OFedIQError):
+    """Another process of a run that several share is gone, and its sums with it."""
 
 
 class ContractError(OFedIQError, AssertionError):

@@ -5,13 +5,16 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from multiprocessing import Pipe
+from multiprocessing.connection import Listener
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
-from ofediq.errors import InputError
-from ofediq.simulation import client_mesh, join_processes
+from ofediq.errors import InputError, LostProcessError
+from ofediq.simulation import client_mesh, join_processes, meeting
 
 PREAMBLE = """
 import sys
@@ -112,3 +115,34 @@ def test_bad_process_arguments() -> None:
         join_processes("127.0.0.1:9000", 2, 2)
     with pytest.raises(InputError, match="`coordinator` must be host:port, got 'here'"):
         join_processes("here", 2, 0)
+
+
+def test_strangers_are_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax, "process_count", lambda: 3)
+    secret, listener = bytes(range(16)), Listener(("127.0.0.1", 0), backlog=8)
+    words = [
+        b"GET / HTTP/1.1",
+        bytes(16) + bytes(4),
+        secret + bytes([2, 0, 0, 0]),
+        secret + bytes([1, 0, 0, 0]),
+    ]
+    links = [meeting._reached(*listener.address) for _ in words]
+    for link, word in zip(links, words, strict=True):
+        link.send_bytes(word)
+    second, third = meeting._accepted(listener, secret)  # in the order of their indices, not of their coming
+    for link, name in ((second, b"second"), (third, b"third")):
+        link.send_bytes(name)
+    assert [links[3].recv_bytes(), links[2].recv_bytes()] == [b"second", b"third"]
+    with pytest.raises(EOFError):
+        links[0].recv_bytes()
+    listener.close()
+    for end in (second, third, *links):
+        end.close()
+
+
+def test_a_lost_process_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax, "process_index", lambda: 0)
+    here, there = Pipe()
+    there.close()
+    with here, pytest.raises(LostProcessError, match="another process of the run is gone"):
+        meeting._total([here], {"sum": np.ones(3, np.float32)})

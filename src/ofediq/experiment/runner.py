@@ -22,7 +22,7 @@ from ofediq.methods import Method
 from ofediq.report import Comparison, bits_text, value_text
 from ofediq.simulation import Comparator, InterruptedRunError, Regret, Result, client_mesh, simulate
 from ofediq.simulation.interrupt import deferred_interrupt
-from ofediq.simulation.mesh import anyone
+from ofediq.simulation.meeting import anyone
 from ofediq.streams import APART, Stream, naive_references
 
 _FAR_ABOVE = 2.0  # times the error of a naive forecast: something is wrong, and is said

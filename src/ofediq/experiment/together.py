@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from ofediq.errors import InputError, require_integer
+from ofediq.errors import InputError, LostProcessError, require_integer
 from ofediq.experiment.config import Config
 from ofediq.experiment.folder import Folder
 from ofediq.experiment.runner import Silent, run
@@ -107,7 +107,7 @@ def _watched(helpers: list[subprocess.Popen[bytes]]) -> Iterator[None]:
     threading.Thread(target=watch, daemon=True).start()
     try:
         yield
-    except RuntimeError:  # a sum that broke off, perhaps before the next glance
+    except (RuntimeError, LostProcessError):  # a sum that broke off, perhaps before the next glance
         over.wait(_GLANCE)
         look()
         raise

@@ -5,8 +5,8 @@ from ofediq.simulation.comparator import Comparator as Comparator
 from ofediq.simulation.comparator import hindsight as hindsight
 from ofediq.simulation.engine import InterruptedRunError as InterruptedRunError
 from ofediq.simulation.engine import simulate as simulate
+from ofediq.simulation.meeting import join_processes as join_processes
 from ofediq.simulation.mesh import client_mesh as client_mesh
-from ofediq.simulation.mesh import join_processes as join_processes
 from ofediq.simulation.native import native_status as native_status
 from ofediq.simulation.oracle import reference as reference
 from ofediq.simulation.regret import DynamicRegret as DynamicRegret

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 
 from ofediq.simulation.blocks import Records
-from ofediq.simulation.mesh import all_rows, of_the_first
+from ofediq.simulation.meeting import all_rows, of_the_first
 from ofediq.storage import Format
 
 _CHECKPOINT = Format("checkpoint", 2)

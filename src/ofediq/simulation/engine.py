@@ -39,7 +39,8 @@ from ofediq.simulation.blocks import (
     scan_block,
 )
 from ofediq.simulation.interrupt import deferred_interrupt
-from ofediq.simulation.mesh import anyone, over_processes, own_share, place, shares, spans
+from ofediq.simulation.meeting import anyone, over_processes
+from ofediq.simulation.mesh import own_share, place, shares, spans
 from ofediq.simulation.native import descends, native_model, native_sums
 from ofediq.simulation.result import Result
 from ofediq.simulation.window import Feed, SamplePool, Setting
