@@ -56,7 +56,10 @@ def test_onnx_computes_the_same(name: str) -> None:
     if spec.pipeline is not None:
         shape = (len(spec.pipeline.columns) + len(spec.pipeline.anchors),)
     x = rng.normal(0, 1, (6, *shape)).astype(np.float32)
-    session = runtime.InferenceSession(to_onnx(model, params), providers=["CPUExecutionProvider"])
+    written = to_onnx(model, params)
+    graph = pytest.importorskip("onnx").load_from_string(written).graph
+    assert {one.name for one in graph.initializer} <= {name for node in graph.node for name in node.input}
+    session = runtime.InferenceSession(written, providers=["CPUExecutionProvider"])
     wanted = np.asarray(model.predict(params, x))
     if model.task == "regression":
         (value,) = session.run(["value"], {"x": x})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ofediq.cli.answers import JsonOption
-from ofediq.errors import DataError, OFedIQError
+from ofediq.errors import DataError, OFedIQError, refusing
 from ofediq.report.words import skill_text
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def report(
         )
     path = picture or out or folder / "report.html"
     text = skill_page(title, curves, *make()) if picture is None else skill_picture(curves, ink="#777")
-    save_bytes(path, text.encode())
+    with refusing("out", "a file that can be written", path):
+        save_bytes(path, text.encode())
     typer.echo(json.dumps({"file": str(path)}) if as_json else f"Report: {path}")
 
 

@@ -82,7 +82,6 @@ class _Graph:
 
     def stage(self, stage: Stage, weights: Any, bias: Any, name: str) -> str:
         """One layer with what follows it; images are [n, height, width, channels] between layers."""
-        shape = self.array(np.array([0, *stage.inputs] if len(stage.inputs) > 1 else [0, -1]))
         if stage.kind == "dense":
             name = self.node("Reshape", name, self.array(np.array([0, -1])))
             name = self.node("MatMul", name, self.array(np.asarray(weights, np.float32)))
@@ -93,6 +92,7 @@ class _Graph:
             arrays = (self.array(np.asarray(part, np.float32)) for part in parts)
             name = self.node("LayerNormalization", name, *arrays, axis=-1, epsilon=stage.epsilon)
         else:
+            shape = self.array(np.array([0, *stage.inputs]))
             name = self.node("Transpose", self.node("Reshape", name, shape), perm=[0, 3, 1, 2])
             if stage.kind == "conv":
                 filters = np.asarray(weights, np.float32).reshape(*stage.size, stage.inputs[-1], -1)
