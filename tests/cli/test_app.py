@@ -41,7 +41,7 @@ def test_help_lists_the_commands(
         (("plan",), "`budget` or `bytes_per_hour` must be given, one of them"),
         (("plan", "--budget", "0.1"), "`dim` must be given, or `sample`, a file whose model has one"),
         (("plan", "--budget", "many", "--dim", "10"), "invalid value for '--budget': "),
-        (("plan", "--budget"), "option '--budget' requires an argument; "),
+        (("plan", "--budget"), "option '--budget' requires an argument; `ofediq plan -h` shows "),
         (("run", "--step_size", "1"), "no such option: --step_size "),
         (("data", "digits"), "got unexpected extra argument"),
         (("certs", "nonsense"), "no such command 'nonsense'; `ofediq certs -h` shows what there is"),

@@ -96,6 +96,7 @@ def test_regret_grows_slower_than_time() -> None:
     ("method", "reason"),
     [
         (methods.fedogd(0.01, preset="authors"), "plain descent, not adam"),
+        (methods.at_budget("ofedduplex", 0.5, 5, 20), "plain descent, not descend in Steered"),
         (methods.local(0.01), "federated methods"),
         (methods.fedogd(10.0), "`step_size` must be below"),
     ],

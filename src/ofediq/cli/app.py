@@ -141,7 +141,10 @@ def _terminable() -> Iterator[None]:
 
 def _usage_sentence(error: Any) -> str:
     """What is wrong with the words on the command line, and where to read on."""
-    path = error.ctx.command_path if error.ctx else "ofediq"
+    words = [
+        word for word in sys.argv[1:2] if not word.startswith("-")
+    ]  # a value that is missing has no context
+    path = error.ctx.command_path if error.ctx else " ".join(("ofediq", *words))
     sentence = error.format_message().rstrip(".")
     return f"{sentence[:1].lower()}{sentence[1:]}; `{path} -h` shows what there is"
 

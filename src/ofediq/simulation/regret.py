@@ -140,7 +140,8 @@ def _terms(method: Method, dim: int) -> tuple[float, float]:
         raise InputError("the theorems speak of federated methods")
     step_size: float | None = _claim(method.server, "descent", "apply")
     if step_size is None:
-        raise InputError(f"the theorems assume plain descent, not {method.server.name}")
+        around = f" in {type(method.server).__name__}" if hasattr(method.server, "inner") else ""
+        raise InputError(f"the theorems assume plain descent, not {method.server.name}{around}")
     if not _claim(method.participation, "independent", "active"):
         raise InputError("the theorems assume independent participation")
     if not method.broadcast.exact:
