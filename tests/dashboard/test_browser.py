@@ -188,6 +188,11 @@ def test_it_fits_a_phone(browser: Browser, served: Page, scheme: str) -> None:
     phone.until("#connection", "Live")
     if scheme == "light":
         phone.drawn()
+    problem = f"cannot write {'x' * 200}"
+    served.call(lambda one: one.problem("disk", problem))
+    phone.until("#problem-list", problem)
+    width = phone.page.evaluate("document.querySelector('#problems').scrollWidth")
+    assert width <= phone.page.evaluate("document.querySelector('#problems').clientWidth")
     assert phone.page.evaluate("document.documentElement.scrollWidth") <= 360
     ground = phone.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, ground[4:-1].split(","))) < 3 * 128) == (scheme == "dark")
