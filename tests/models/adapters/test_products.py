@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
 import jax
 import jax.numpy as jnp
@@ -9,12 +11,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ofediq.arrays import FASTER
 from ofediq.models.adapters.products import with_products
+from ofediq.simulation.native.convolutions import convolution
+
+
+@pytest.fixture(params=["kernels", "products"], scope="module", autouse=True)
+def engine(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Convolutions by compiled kernels, where there are any; and without them."""
+    chosen = convolution if request.param == "kernels" else lambda *_: None
+    with patch.dict(FASTER, convolution=chosen):
+        yield
+
 
 ORDERS = (("NHWC", "HWIO", "NHWC"), ("NCHW", "OIHW", "NCHW"), ("NHWC", "OIHW", "NCHW"))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     sides=st.tuples(st.integers(6, 9), st.integers(6, 9)),
     filters=st.tuples(st.integers(1, 4), st.integers(1, 4)),

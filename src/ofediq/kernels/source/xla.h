@@ -13,6 +13,8 @@
 
 #include "hadamard.h"
 #include "largest.h"
+#include "planes.h"
+#include "sums.h"
 #include "xla/ffi/api/c_api.h"
 
 enum { HEAD_NUMBERS = 4, STAGE_NUMBERS = sizeof(struct stage) / sizeof(int32_t) };
@@ -101,6 +103,64 @@ API XLA_FFI_Error *counts_in_xla(XLA_FFI_CallFrame *frame) {
         return refuse(frame, "sizes of symbols and result do not fit");
     struct counting c = {symbols->data, symbols->dims[1], (int)made->dims[1], made->data};
     run_tasks(count_row, &c, (int)symbols->dims[0], *(const int32_t *)threads->data);
+    return NULL;
+}
+
+/* Leading axes of `given`, of which the last `own` axes are one array, beside those of the result. */
+static int take_array(const XLA_FFI_Buffer *given, int own, const struct planes *s, struct array *a) {
+    if (given->rank - own != s->axes) return 0;
+    a->from = given->data, a->numbers = 1;
+    for (int64_t axis = s->axes; axis < given->rank; axis++) a->numbers *= given->dims[axis];
+    int64_t step = 1;
+    for (int axis = s->axes - 1; axis >= 0; step *= given->dims[axis], axis--) {
+        if (given->dims[axis] != s->lengths[axis] && given->dims[axis] != 1) return 0;
+        a->steps[axis] = given->dims[axis] == 1 ? 0 : step;
+    }
+    return 1;
+}
+
+/* Convolutions of `planes.h`. Arguments:
+ *
+ *     numbers: int32 [18]: threads, which kind is asked for, images, channels, groups, units of each, numbers in a run,
+ *              whether channels come first, whether units do in filters; sides, zeros before, zeros behind
+ *     starts:  int32 [positions];  offsets: int32 [runs]
+ *     maps, images, filters: the two that are given, each [numbers] behind leading axes
+ *
+ * Result: the third. */
+API XLA_FFI_Error *planes_in_xla(XLA_FFI_CallFrame *frame) {
+    if (is_question(frame)) return NULL;
+    if (frame->args.size != 5 || frame->rets.size != 1) return refuse(frame, "five arguments and one result belong");
+    const XLA_FFI_Buffer **in = (const XLA_FFI_Buffer **)frame->args.args;
+    const XLA_FFI_Buffer *made = frame->rets.rets[0];
+    if (buffer_size(in[0]) != 9 + 3 * SIDES) return refuse(frame, "numbers do not fit");
+    const int32_t *n = in[0]->data;
+    struct planes s = {.p = {n[1], buffer_size(in[1]), buffer_size(in[2]), n[6], n[4], n[5], in[1]->data, in[2]->data},
+                       .images = n[2], .channels = n[3], .first = n[7], .filters_first = n[8],
+                       .axes = (int)made->rank - 1, .results = made->data};
+    for (int axis = 0; axis < SIDES; axis++)
+        s.sides[axis] = n[9 + axis], s.before[axis] = n[9 + SIDES + axis], s.after[axis] = n[9 + 2 * SIDES + axis];
+    if (s.p.kind < MAPS || s.p.kind > FILTERS || s.axes < 0 || s.axes > MOST_AXES) return refuse(frame, "too many axes");
+    int64_t count = 1, sizes[] = {map_numbers(&s), s.images * s.channels * side_numbers(&s), filter_numbers(&s)};
+    for (int axis = 0; axis < s.axes; axis++) count *= s.lengths[axis] = made->dims[axis];
+    for (int kind = MAPS, at = 3; kind <= FILTERS; kind++) {
+        if (kind == s.p.kind) continue;
+        if (!take_array(in[at++], 1, &s, s.given + kind) || s.given[kind].numbers != sizes[kind])
+            return refuse(frame, "sizes of the arrays do not fit");
+    }
+    if (buffer_size(made) != count * sizes[s.p.kind]) return refuse(frame, "sizes of the result do not fit");
+    if (!buffer_size(made)) return NULL;
+    return run_planes(&s, count, n[0]) ? refuse(frame, "there is no memory") : NULL;
+}
+
+/* Arguments: numbers float32 [outer, count, inner], and how many threads, int32 [1]; result: [outer, inner]. */
+API XLA_FFI_Error *sums_in_xla(XLA_FFI_CallFrame *frame) {
+    if (is_question(frame)) return NULL;
+    if (frame->args.size != 2 || frame->rets.size != 1) return refuse(frame, "two arguments and one result belong");
+    const XLA_FFI_Buffer *from = frame->args.args[0], *threads = frame->args.args[1], *to = frame->rets.rets[0];
+    if (from->rank != 3 || to->rank != 2 || from->dims[0] != to->dims[0] || from->dims[2] != to->dims[1])
+        return refuse(frame, "sizes of numbers and sums do not fit");
+    struct adding a = {from->data, to->data, from->dims[0], from->dims[1], from->dims[2], 0, 0};
+    if (buffer_size(to)) run_adding(&a, *(const int32_t *)threads->data);
     return NULL;
 }
 

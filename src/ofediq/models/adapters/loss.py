@@ -15,7 +15,7 @@ from ofediq.models.adapters.flat import Layout, flatten
 from ofediq.models.adapters.lowering import lower as find_layers
 from ofediq.models.adapters.lowering import lower_loss
 from ofediq.models.adapters.outputs import checked_chunk, checked_outputs, checked_task, sample_loss
-from ofediq.models.adapters.products import with_products
+from ofediq.models.adapters.products import with_products, with_sums
 from ofediq.models.base import Model, Task
 from ofediq.models.stack import Network
 from ofediq.models.stages import Shape
@@ -156,41 +156,55 @@ class LossModel(Model):
 
         evaluate, learn = over_samples(self._evaluate_one), over_samples(with_products(self._evaluate_one))
 
+        def flat(tree: Any) -> Array:
+            return extra("jax.flatten_util", "sim").ravel_pytree(tree)[0]
+
+        def gradient(params: Array, x: Array, y: Array) -> Array:
+            # By the tree: a derivative by the flat vector would add up as many vectors as there are arrays.
+            return flat(jax.grad(with_products(self._loss_of))(self.layout.unflatten(params), x, y))
+
         def batch_gradient(params: Array, xs: Array, ys: Array, weights: Array) -> tuple[Array, Array, Array]:
-            def total(params: Array) -> tuple[Array, tuple[Array, Array]]:
-                losses, errors = learn(params, xs, ys)
+            def total(tree: Any) -> tuple[Array, tuple[Array, Array]]:
+                axes = (None, 0, 0)
+                losses, errors = jax.vmap(with_products(self._evaluate_of), axes)(tree, xs, ys)
                 return weights @ losses, (losses, errors)
 
-            gradient, (losses, errors) = jax.grad(total, has_aux=True)(params)
-            return losses, errors, gradient
+            found, (losses, errors) = jax.grad(total, has_aux=True)(self.layout.unflatten(params))
+            return losses, errors, flat(found)
 
         functions = {
             "predict": over_samples(self._predict_one),
             "evaluate": evaluate,
-            "evaluate_looped": learn,
-            "client_gradients": over_samples(jax.grad(with_products(self._loss_one))),
-            "batch_gradient": batch_gradient,
+            "evaluate_looped": with_sums(learn),
+            "client_gradients": with_sums(over_samples(gradient)),
+            "batch_gradient": with_sums(batch_gradient),
         }
         return {name: jax.jit(function) for name, function in functions.items()}
 
-    def _loss_one(self, params: Array, x: Array, y: Array) -> Array:
-        """The loss of one sample; `params` is flat here and in the functions below."""
-        loss = self.loss(self.layout.unflatten(params), x, y)
+    def _loss_of(self, tree: Any, x: Array, y: Array) -> Array:
+        """The loss of one sample."""
+        loss = self.loss(tree, x, y)
         shape = np.shape(loss)
         if shape != ():
             raise InputError(f"`loss` must return one number per sample, got shape {list(shape)}")
         return loss
 
     def _predict_one(self, params: Array, x: Array) -> Array:
+        return self._predict_of(self.layout.unflatten(params), x)
+
+    def _predict_of(self, tree: Any, x: Array) -> Array:
         assert self.outputs is not None
-        outputs = self.outputs(self.layout.unflatten(params), x)
+        outputs = self.outputs(tree, x)
         return outputs.argmax() if self.task == "classification" else outputs.reshape(())
 
     def _evaluate_one(self, params: Array, x: Array, y: Array) -> tuple[Array, Array]:
-        loss = self._loss_one(params, x, y)
+        return self._evaluate_of(self.layout.unflatten(params), x, y)
+
+    def _evaluate_of(self, tree: Any, x: Array, y: Array) -> tuple[Array, Array]:
+        loss = self._loss_of(tree, x, y)
         if self.outputs is None:
             return loss, loss
-        prediction = self._predict_one(params, x)
+        prediction = self._predict_of(tree, x)
         if self.task == "classification":
             return loss, (prediction != y).astype(np.float32)
         return loss, (prediction - y) ** 2

@@ -13,11 +13,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ofediq.arrays import Array
+import numpy as np
+
+from ofediq.arrays import FASTER, Array, faster
 from ofediq.errors import extra
 
 _CALLS = ("jit", "pjit")  # functions inside of functions
+_MANY = 2**14  # numbers to be added up
 _LARGEST = 49  # places in a filter or window; patches are so many times larger than the image
+
+Better = Callable[[Any], Callable[..., Any] | None]
+"""From an operation of a program to what computes the same faster, if anything does."""
 
 
 def with_products(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -32,28 +38,41 @@ def with_products(function: Callable[..., Any]) -> Callable[..., Any]:
     >>> with_products(blurred)(np.arange(6.0).reshape(2, 3)).tolist()
     [[8.0, 12.0]]
     """
+    return _rewritten(function, _product_of)
+
+
+def with_sums(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` with sums of many numbers by kernels, where there are some: XLA adds one number after another.
+
+    Kernels have no derivatives here: it goes around a gradient, not into it.
+    """
+    return _rewritten(function, _sum_of)
+
+
+def _rewritten(function: Callable[..., Any], better: Better) -> Callable[..., Any]:
+    """`function` with other operations in the places of some, where it runs on a CPU."""
     jax = extra("jax", "sim")
 
     def run(*arguments: Any) -> Any:
         if jax.default_backend() != "cpu":
             return function(*arguments)
         traced, shape = jax.make_jaxpr(function, return_shape=True)(*arguments)
-        if not _has_slow(traced.jaxpr):
+        if not _has_any(traced.jaxpr, better):
             return function(*arguments)
-        results = _evaluate(traced.jaxpr, traced.consts, jax.tree.leaves(arguments))
+        results = _evaluate(traced.jaxpr, traced.consts, jax.tree.leaves(arguments), better)
         return jax.tree.unflatten(jax.tree.structure(shape), results)
 
     return run
 
 
-def _has_slow(jaxpr: Any) -> bool:
+def _has_any(jaxpr: Any, better: Better) -> bool:
     inner = (equation.params.get("jaxpr") for equation in jaxpr.eqns if equation.primitive.name in _CALLS)
-    slow = any(_faster(equation) is not None for equation in jaxpr.eqns)
-    return slow or any(_has_slow(one.jaxpr) for one in inner if one is not None)
+    here = any(better(equation) is not None for equation in jaxpr.eqns)
+    return here or any(_has_any(one.jaxpr, better) for one in inner if one is not None)
 
 
-def _faster(equation: Any) -> Callable[..., Any] | None:
-    """What computes the same as `equation`, faster; None where it is fast."""
+def _product_of(equation: Any) -> Callable[..., Any] | None:
+    """What computes the same as a convolution or a pooling, faster; None where it is fast."""
     name = equation.primitive.name
     if name == "conv_general_dilated":
         return _product if _is_plain(equation) else None
@@ -62,7 +81,14 @@ def _faster(equation: Any) -> Callable[..., Any] | None:
     return None
 
 
-def _evaluate(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
+def _sum_of(equation: Any) -> Callable[..., Any] | None:
+    """The same of sums."""
+    values = equation.invars[0].aval if equation.primitive.name == "reduce_sum" else None
+    many = values is not None and values.dtype == np.float32 and values.size >= _MANY
+    return _summed if many and "sums" in FASTER else None
+
+
+def _evaluate(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any], better: Better) -> list[Any]:
     values = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
 
     def value(atom: Any) -> Any:
@@ -71,11 +97,11 @@ def _evaluate(jaxpr: Any, consts: Sequence[Any], arguments: Sequence[Any]) -> li
     for equation in jaxpr.eqns:
         inputs = [value(atom) for atom in equation.invars]
         name, inner = equation.primitive.name, equation.params.get("jaxpr")
-        faster = _faster(equation)
-        if faster is not None:
-            results = [faster(*inputs, **equation.params)]
+        other = better(equation)
+        if other is not None:
+            results = [other(*inputs, **equation.params)]
         elif name in _CALLS and inner is not None:
-            results = _evaluate(inner.jaxpr, inner.consts, inputs)
+            results = _evaluate(inner.jaxpr, inner.consts, inputs, better)
         else:
             bound = equation.primitive.get_bind_params(equation.params)
             functions, params = bound if isinstance(bound, tuple) else ((), bound)  # before and since JAX 0.9
@@ -102,16 +128,38 @@ def _is_moderate(equation: Any) -> bool:
 
 
 def _product(images: Array, filters: Array, **params: Any) -> Array:
-    """A convolution in any number of dimensions: patches times filters, group by group."""
-    jnp = extra("jax.numpy", "sim")
+    """A convolution in any number of dimensions: by kernels, or patches times filters, group by group."""
     numbers, groups = params["dimension_numbers"], params["feature_group_count"]
+    how = (params["window_strides"], params["rhs_dilation"], params["padding"], groups)
+    ahead = tuple(range(images.ndim))  # channels, or units, stand in front
+    first, units_first = numbers.lhs_spec == numbers.out_spec == ahead, numbers.rhs_spec == ahead
     batch, feature, *spatial = numbers.lhs_spec
-    images = images.transpose(batch, *spatial, feature)
     out, given, *sides = numbers.rhs_spec
-    filters = filters.transpose(*sides, given, out)
+    behind = images.transpose(batch, *spatial, feature), filters.transpose(*sides, given, out)
+    arrays = images if first else behind[0], filters if units_first else behind[1]
+    maps = faster("convolution", *arrays, *how, first, units_first)
+    if maps is not None and first:
+        return maps
+    if maps is None:
+        maps = _patched(*behind, *how)
+    order = [0] * maps.ndim
+    for place, axis in zip(numbers.out_spec, (0, maps.ndim - 1, *range(1, maps.ndim - 1)), strict=True):
+        order[place] = axis
+    return maps.transpose(*order)
+
+
+def _patched(
+    images: Array,
+    filters: Array,
+    steps: Sequence[int],
+    spread: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    groups: int,
+) -> Array:
+    """Maps [n, *positions, units] of images and filters whose channels come last."""
+    jnp = extra("jax.numpy", "sim")
+    images = jnp.pad(images, ((0, 0), *padding, (0, 0)))
     *size, channels, units = filters.shape
-    images = jnp.pad(images, ((0, 0), *params["padding"], (0, 0)))
-    steps, spread = params["window_strides"], params["rhs_dilation"]
     reach = [(one - 1) * far + 1 for one, far in zip(size, spread, strict=True)]
     offsets = itertools.product(*(range(0, one, far) for one, far in zip(reach, spread, strict=True)))
     shifts = [_shifted(images, (0, *offset, 0), (1, *reach, 1), (1, *steps, 1)) for offset in offsets]
@@ -122,11 +170,7 @@ def _product(images: Array, filters: Array, **params: Any) -> Array:
         patches = jnp.stack(shifts, axis=-2).reshape(math.prod(shape), len(shifts), groups, channels)
         matrix = filters.reshape(len(shifts), channels, groups, units // groups)
         maps = jnp.einsum("npgc,pcgu->ngu", patches, matrix)
-    last = len(shape)
-    order = [0] * (last + 1)
-    for place, axis in zip(numbers.out_spec, (0, last, *range(1, last)), strict=True):
-        order[place] = axis
-    return maps.reshape(*shape, units).transpose(*order)
+    return maps.reshape(*shape, units)
 
 
 def _shifted(array: Array, offset: Sequence[int], window: Sequence[int], steps: Sequence[int]) -> Array:
@@ -136,6 +180,21 @@ def _shifted(array: Array, offset: Sequence[int], window: Sequence[int], steps: 
     ends = [start + (count - 1) * step + 1 for start, count, step in zip(offset, counts, steps, strict=True)]
     shifted: Array = jax.lax.slice(array, offset, ends, steps)
     return shifted
+
+
+def _summed(values: Array, *, axes: Sequence[int], **_: Any) -> Array:
+    """Sums along `axes`: neighbours at once, the first ones first."""
+    rest = sorted(axes)
+    while rest:
+        first = rest[0]
+        among = [axis for place, axis in enumerate(rest) if axis == first + place]
+        before, within = values.shape[:first], values.shape[first : first + len(among)]
+        after = values.shape[first + len(among) :]
+        blocks = values.reshape(math.prod(before), math.prod(within), math.prod(after))
+        found = faster("sums", blocks)
+        values = (blocks.sum(1) if found is None else found).reshape(*before, *after)
+        rest = [axis - len(among) for axis in rest[len(among) :]]
+    return values
 
 
 def _folded(name: str, values: Array, **params: Any) -> Array:

@@ -6,6 +6,7 @@ in JAX: same results up to rounding, only slower. `native_status()` says which o
 """
 
 from ofediq.kernels.library import native_status
+from ofediq.simulation.native import convolutions as convolutions  # own models find it by name
 from ofediq.simulation.native.sums import descends, native_model, native_sums
 
 __all__ = ["descends", "native_model", "native_status", "native_sums"]

@@ -24,6 +24,9 @@ from ofediq.simulation.native.window import thread_count
 from ofediq.wrapping import of_inner
 
 _EVALUATED = 2**12  # samples that are evaluated at once
+_FUNCTIONS = tuple(
+    f"{name}_in_xla" for name in ("samples", "largest", "hadamard", "counts", "planes", "sums")
+)
 _CACHED = 2**18  # numbers of one array that stay in a core's cache between two passes over it
 
 
@@ -31,7 +34,7 @@ _CACHED = 2**18  # numbers of one array that stay in a core's cache between two 
 def _targets(library: Any) -> dict[str, str]:
     """The names in XLA of what the library offers; the file's name is part of them, so that none is taken twice."""
     stem, names = Path(library._name).stem, {}
-    for function in ("samples_in_xla", "largest_in_xla", "hadamard_in_xla", "counts_in_xla"):
+    for function in _FUNCTIONS:
         names[function] = f"{function}_{stem}"
         try:
             capsule = jax.ffi.pycapsule(getattr(library, function))
@@ -41,15 +44,20 @@ def _targets(library: Any) -> dict[str, str]:
     return names
 
 
+def target(function: str) -> str:
+    """The name in XLA of what the library offers; `UnavailableError` where there is none."""
+    return _targets(load())[function]
+
+
 def _by_kernel(function: str, rows: Array, made: jax.ShapeDtypeStruct) -> Array | None:
     """The kernel `function` of `rows`; None where there are no kernels."""
     if jax.default_backend() != "cpu":
         return None
     try:
-        target = _targets(load())[function]
+        name = target(function)
     except UnavailableError:
         return None
-    call = jax.ffi.ffi_call(target, made, vmap_method="sequential")
+    call = jax.ffi.ffi_call(name, made, vmap_method="sequential")
     return call(rows, jnp.full(1, thread_count(), np.int32))
 
 
@@ -72,7 +80,13 @@ def counts(symbols: Array, classes: int) -> Array | None:
     return _by_kernel("counts_in_xla", symbols.astype(np.int32), made)
 
 
-FASTER.update(largest=largest, hadamard=hadamard, counts=counts)
+def sums(blocks: Array) -> Array | None:
+    """The sums along the middle axis of float32 [outer, count, inner]."""
+    made = jax.ShapeDtypeStruct((blocks.shape[0], blocks.shape[2]), np.float32)
+    return _by_kernel("sums_in_xla", blocks, made)
+
+
+FASTER.update(largest=largest, hadamard=hadamard, counts=counts, sums=sums)
 
 
 @dataclass(frozen=True)
@@ -138,7 +152,7 @@ class Compiled(Around):
         samples = xs if network.as_given else network.images(xs)
         each = jax.ShapeDtypeStruct((len(xs),), np.float32)
         call = jax.ffi.ffi_call(
-            _targets(load())["samples_in_xla"],
+            target("samples_in_xla"),
             (each, each, jax.ShapeDtypeStruct(shape, np.float32)),
             vmap_method="sequential",
         )
