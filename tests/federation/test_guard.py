@@ -18,6 +18,7 @@ from ofediq.federation.protocol.messages import UpdateMessage, write_json
 from ofediq.federation.protocol.reports import Report
 from ofediq.methods.robust.balance import balanced
 from ofediq.methods.robust.guard import BURST, CLIP, FIRST, RATE, START, Guard
+from ofediq.methods.robust.votes import trusted
 from ofediq.randomness import Address
 from tests.federation.network import FEDERATION
 from tests.federation.test_core import CLIENTS, SPEC, coordinator
@@ -351,3 +352,38 @@ def test_who_is_alike_counts_less_where_most_are_not(common: float) -> None:
     weights = balanced(wishes, np.zeros(256), 0 * wishes, np.arange(20), np.ones(20, bool))
     assert weights[:14].min() > 0.99
     assert (weights[14:].max() < 0.3) == (common == 0)
+
+
+@pytest.mark.parametrize("size", [16, 64, 200])
+def test_whom_the_others_oppose_a_little_in_every_round_does_not_count(size: int) -> None:
+    """Three of ten pull where the others want to come from: of their noise that is a small part in any one round."""
+    rng, guard, found = np.random.default_rng(0), Guard(), []
+    aim = rng.standard_normal(size) / np.sqrt(size)
+    for _ in range(240):
+        rows = rng.standard_t(3, (10, size)) + 0.8 * aim
+        rows[:3] -= 5 * aim
+        factors = guard.weigh({k: {"update": row.astype(np.float32)} for k, row in enumerate(rows)})
+        found.append([*factors.values()])
+    kept = np.mean(found[120:], axis=0)
+    assert kept[:3].max() < 0.3
+    assert kept[3:].min() > 0.9
+
+
+@pytest.mark.parametrize("members", [5, 10, 40])
+def test_votes_of_honest_members_are_chance(members: int) -> None:
+    """Heavy tails and noise that follows from the last one are not taken for opinions."""
+    rng, sums, squares, kept = np.random.default_rng(1), np.zeros(1), np.zeros(1), []
+    noise = np.zeros((members, members))
+    for _ in range(400):
+        noise = 0.7 * noise + rng.standard_t(3, (members, members))
+        sums, squares = 0.98 * sums + noise, 0.98 * squares + noise**2
+        kept.append(trusted(sums, squares).mean())
+    assert np.mean(kept) > 0.95
+
+
+@pytest.mark.parametrize("hostile", [0, 3])
+def test_where_everyone_wants_something_else_nobody_is_voted_down(hostile: int) -> None:
+    """All are opposed by all others, since what they want adds up to nothing."""
+    sums = np.full((10, 10), -12.0) + np.diag(np.full(10, 60.0))
+    sums[:hostile, :hostile] = 48.0
+    assert trusted(sums, np.full((10, 10), 64.0)).min() == 1.0

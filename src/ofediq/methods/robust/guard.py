@@ -5,9 +5,10 @@ is usual among members by half; a single one may be long, and the next ones then
 `clip` times as long as usual does not count at all. And how far a member pulls the model *away from where the others
 pull it*, over its last updates together, may exceed what is usual among members by half: samples differ, so
 deviations of honest members cancel in time, and those of a member who wants something else do not, however small each
-is. Where data differ that says little, and the last limit is on whom the model follows: see `balance`. Whoever sends
-updates of `clip` lengths again and again is quarantined: its updates are not even read until the operator lets it
-back.
+is. Among few members that leaves much to chance, and each is also judged by what the others have said against it in
+many rounds: see `votes`. Where data differ all of this says little, and the last limit is on whom the model follows:
+see `balance`. Whoever sends updates of `clip` lengths again and again is quarantined: its updates are not even read
+until the operator lets it back.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ofediq.errors import require
 from ofediq.methods.robust.balance import balanced
 from ofediq.methods.robust.directions import deviation, dots, lower_median, normed, within
 from ofediq.methods.robust.measures import SKETCH, folded, measured
+from ofediq.methods.robust.votes import trusted
 
 CLIP = 20.0
 """Default limit of a single update, in usual ones."""
@@ -56,7 +58,7 @@ _TABLES = (
     "wish",
     "banned",
 )
-_CHANCE = 256  # so few numbers of all members' updates together: the cosines of what they want are chance
+_VOTERS = 64  # so many members vote on each other; where there are more, balance says enough
 _WIDE, _MANY = 512, 128  # numbers that a direction is kept in where there are so few members
 
 
@@ -96,6 +98,7 @@ class Guard:
         self._weight = np.zeros(0, np.float32)  # of its last updates, older ones less
         self._sum = np.zeros((0, SKETCH), np.float16)  # what they came to, as it counted, in usual lengths
         self._wish = np.zeros((0, _WIDE), np.float16)  # what they came to, as it was sent
+        self._votes = np.zeros((2, 0, 0), np.float32)  # products of updates with wishes, and their squares
         self._moved = np.zeros(_WIDE)  # what all of them came to, as it counted
         self._share = np.zeros(0, np.float32)  # mean share of them that was within the limit
         self._banned = np.zeros(0, bool)
@@ -115,6 +118,7 @@ class Guard:
         self.grow(number + 1)
         for name in ("count", "lost", "far", "weight", "share", "sum", "wish", "banned"):
             getattr(self, f"_{name}")[number] = 0
+        self._votes[:, number : number + 1] = self._votes[:, :, number : number + 1] = 0
 
     def kept(self, numbers: npt.ArrayLike) -> Floats:
         """The mean share that was left of these members' last updates, by their lengths."""
@@ -167,8 +171,8 @@ class Guard:
         self._quarantine(numbers)
         factors[self._banned[numbers]] = 0
         rows = sketches * (factors / (unit * usual))[:, None]
-        held = self._held(numbers, folded(rows, SKETCH), elapsed)
-        factors *= self._balanced(numbers, rows, held, elapsed, next(iter(updates.values()))["update"].size)
+        held = self._held(numbers, folded(rows, SKETCH), elapsed) * self._voted(numbers, rows, elapsed)
+        factors *= self._balanced(numbers, rows, held, elapsed)
         return dict(zip(updates, factors.tolist(), strict=True))
 
     def closed(self, senders: int, members: int) -> None:
@@ -186,6 +190,9 @@ class Guard:
             if len(table) < members:
                 more = np.zeros((members - len(table), *table.shape[1:]), table.dtype)
                 setattr(self, f"_{name}", np.concatenate([table, more]))
+        if members <= _VOTERS:
+            new = int(members) - self._votes.shape[1]
+            self._votes = np.pad(self._votes, ((0, 0), (0, new), (0, new)))
         for part in parts:
             self._table(self._room, part, FIRST)
             self._table(self._usual, part, 0.0)
@@ -199,6 +206,7 @@ class Guard:
             "counters": counters,
             "secret": np.array(self.secret, np.uint64),
             "moved": self._moved,
+            "votes": self._votes,
             "room": dict(self._room),
             "usual": dict(self._usual),
         }
@@ -213,7 +221,7 @@ class Guard:
                 self.rounds, self.updates, self.frequency = int(array[0]), int(array[1]), float(array[2])
             elif name == "secret":
                 self.secret = int(array)
-            elif name in (*_TABLES, "moved"):  # an earlier version may have known more
+            elif name in (*_TABLES, "moved", "votes"):  # an earlier version may have known more
                 setattr(self, f"_{name}", array.astype(getattr(self, f"_{name}").dtype))
 
     def _recent(self) -> Flags:
@@ -281,16 +289,28 @@ class Guard:
         nothing_left = (self._share[numbers] < _LEFT) & (memory == _PATIENCE)
         return np.where(opposed | nothing_left, 0.0, factors)
 
-    def _balanced(
-        self, numbers: Numbers, rows: Floats, factors: Floats, elapsed: Numbers, size: int
-    ) -> Floats:
-        """`factors`, and no more than keeps the model, of this `size`, from following few members."""
+    def _voted(self, numbers: Numbers, rows: Floats, elapsed: Numbers) -> Floats:
+        """How far the others let these members count; what is learnt from `rows` counts in the next rounds, too."""
+        if len(self._count) > _VOTERS:
+            return np.ones(len(numbers))
+        products = rows @ normed(self._wish.astype(np.float64)).T
+        for table, one in zip(self._votes, (products, products * products), strict=True):
+            table[numbers] = table[numbers] * self._forgotten(elapsed)[:, None] + one
+        found, known = np.ones(len(self._count)), np.flatnonzero(self._recent())
+        if known.size > _FEW:
+            sums, squares = self._votes[:, known][:, :, known].astype(np.float64)
+            found[known] = trusted(sums, squares)
+        kept: Floats = found[numbers]
+        return kept
+
+    def _balanced(self, numbers: Numbers, rows: Floats, factors: Floats, elapsed: Numbers) -> Floats:
+        """`factors`, and no more than keeps the model from following few members."""
         self._wish[numbers] = self._wish[numbers] * self._forgotten(elapsed)[:, None] + rows
         moved = self._moved * (1 - 1 / MEMORY) ** min(1.0, self.frequency)
         recent = self._recent()
         recent[numbers] = ~self._banned[numbers]  # in a large round not all senders are among the last ones
         known = np.flatnonzero(recent)
-        if known.size > _FEW and known.size * size >= _CHANCE:
+        if known.size > _FEW:
             wishes, places = self._wish[known].astype(np.float64), np.searchsorted(known, numbers)
             places = np.minimum(places, known.size - 1)  # of those in quarantine, whose factor is 0
             factors = np.minimum(factors, balanced(wishes, moved, rows, places, self._count[numbers] > _FEW))
