@@ -149,19 +149,25 @@ def test_images_and_data_without_time_have_no_pipeline() -> None:
     assert experiment.methods["fedogd"].server.name.startswith("adaptive")
 
 
-def test_first_moves_are_larger_for_labels_of_a_linear_model(tmp_path: Path) -> None:
-    """With those of a number, streams of labels were up to 15 % above a tuned step size (docs/own-data.md)."""
-    numbers, first = np.arange(400.0), {}
-    for target in (np.sin(numbers), np.where(numbers % 7 > 3, "on", "off")):
-        for model in ("auto", "mlp"):
-            config = Config(
-                data=write(tmp_path, x=numbers, y=target), target="y", methods=("fedogd",), model=model
-            )
-            rule = Experiment.set_up(config).methods["fedogd"].server
-            assert isinstance(rule, Adaptive)
-            first[target.dtype.kind, model] = rule.first
-    assert first["U", "auto"] == pytest.approx(10 * first["f", "auto"])
-    assert first["U", "mlp"] == first["f", "mlp"] < first["f", "auto"]
+def test_first_moves_are_larger_for_labels_and_for_few_features(tmp_path: Path) -> None:
+    """With those of many features, streams were up to 15 % above a tuned step size (docs/own-data.md)."""
+    steps = np.arange(400.0)
+    number, label = np.sin(steps), np.where(steps % 7 > 3, "on", "off")
+    colours, readings = np.array([f"c{one % 30}" for one in range(400)]), np.random.default_rng(0).random((60, 400))
+    many = {f"r{place}": one for place, one in enumerate(readings)}
+
+    def first(y: Any, model: str = "auto", **x: Any) -> float:
+        config = Config(data=write(tmp_path, **x, y=y), target="y", methods=("fedogd",), model=model)
+        rule = Experiment.set_up(config).methods["fedogd"].server
+        assert isinstance(rule, Adaptive)
+        return rule.first
+
+    usual = first(number, **many)  # 126 features or so: as it is for any number of them
+    assert first(label, x=steps) == pytest.approx(10 * usual)
+    assert first(label, "mlp", x=steps) == first(number, "mlp", x=steps) < usual
+    features = 2 + 6  # a level and its change, and the target's past
+    assert first(number, x=steps) == pytest.approx(0.08 / features)
+    assert first(number, x=steps, colour=colours) == pytest.approx(0.08 / (features + 1))  # one of 30 at once
 
 
 def test_the_model_and_the_server_can_be_chosen(tmp_path: Path) -> None:

@@ -166,12 +166,14 @@ def test_auto_follows_the_best_naive_forecast() -> None:
         assert errors["auto"] <= 1.02 * min(errors["last"], errors["mean"], errors["season"])
 
 
-def _early_skill(walks: bool, lasting: bool) -> float:
+def _early_skill(walks: bool, lasting: bool, flags: bool = False) -> float:
     """Of the naive forecast in rows 2 to 11 of 400 clients, against the better one of last value and mean."""
     rng, clients = np.random.default_rng(8), 400
     steps, drawn = rng.normal(size=(11, clients)), rng.normal(size=(11, clients, 4))
     series, readings = (np.cumsum(steps, 0) if walks else steps), (np.cumsum(drawn, 0) if lasting else drawn)
-    pipeline = Pipeline(Readings(("a", "b", "c", "d")), NumberTarget())
+    names = ("a", "b", "c", "d")
+    pipeline = Pipeline(Readings(names, names if flags else ()), NumberTarget())
+    readings = readings > 0 if flags else readings
     memory, missed, naive = pipeline.memory(clients), 0.0, 0.0
     for row, target in enumerate(series):
         found, memory = pipeline.observe(memory, readings[row])
@@ -188,6 +190,12 @@ def test_readings_tell_whether_the_last_value_is_to_be_trusted() -> None:
     assert _early_skill(walks=True, lasting=True) > -0.01
     assert _early_skill(walks=True, lasting=False) > -0.02
     assert _early_skill(walks=False, lasting=False) > _early_skill(walks=False, lasting=True) + 0.05
+
+
+def test_flags_tell_it_where_there_are_no_numbers() -> None:
+    assert _early_skill(walks=True, lasting=True, flags=True) > -0.02
+    apart = _early_skill(walks=False, lasting=False, flags=True), _early_skill(False, True, True)
+    assert apart[0] > apart[1] + 0.02
 
 
 @pytest.mark.parametrize("ahead", [1, 3])

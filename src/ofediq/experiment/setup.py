@@ -89,7 +89,7 @@ class Experiment:
             model, assumed = auto.model_for(config, stream, prepared.pipeline), prepared.assumed
         config, allowed = _allowance(config, model.dim)
         pipeline = None if prepared is None else prepared.pipeline
-        methods = _methods(config, model, stream, raw=pipeline is not None)
+        methods = _methods(config, model, stream, pipeline)
         methods = _told_apart({key: _in_company(one, config) for key, one in methods.items()})
         assumed = (*assumed, *allowed, *_own_servers(config, methods))
         notes = [f"Assumed: {'; '.join(assumed)}."] if assumed else []
@@ -105,7 +105,7 @@ class Experiment:
         stream, refused = self.deal(self.config.seed), dict[str, str]()
         for key in config.methods:
             try:
-                _methods(replace(config, methods=(key,)), self.model, stream, raw=False)
+                _methods(replace(config, methods=(key,)), self.model, stream)
             except BudgetError as error:
                 refused[key] = str(error)
         return refused
@@ -131,8 +131,10 @@ def _own_servers(config: Config, methods: Mapping[str, Method]) -> tuple[str, ..
     return (f"{', '.join(kept)} with the server and step size of the method (--step-size)",)
 
 
-def _methods(config: Config, model: Model, stream: Stream, raw: bool) -> dict[str, Method]:
-    """The methods by their keys, at the budget; `raw` readings are learnt by a common and an own model."""
+def _methods(
+    config: Config, model: Model, stream: Stream, pipeline: Pipeline | None = None
+) -> dict[str, Method]:
+    """The methods by their keys, at the budget; features of a pipeline are learnt by a common and an own model."""
     methods = {
         key: at_budget(
             key,
@@ -160,12 +162,13 @@ def _methods(config: Config, model: Model, stream: Stream, raw: bool) -> dict[st
         rule = server_rule(config.server, config.step_size)
         methods = {key: with_server(one, rule) for key, one in methods.items()}
     elif config.automatic:
-        shape = {"dim": model.dim, "outputs": model.linear_outputs}
+        busy = None if pipeline is None else pipeline.busy
+        shape = {"dim": model.dim, "outputs": model.linear_outputs, "busy": busy}
         methods = {
             key: untuned(one, deep=model.deep, clients=stream.clients, **shape)
             for key, one in methods.items()
         }
-        if raw and config.personal is not False:
+        if pipeline is not None and config.personal is not False:
             methods = {
                 key: mixed(one, model.dim, stream.clients, model.linear_outputs)
                 for key, one in methods.items()

@@ -189,8 +189,8 @@ class MethodChoice(Settings):
 
         return usual_budget(dim) if self.budget is None else self.budget
 
-    def build(self, model: Model, clients: int) -> Method:
-        """The method for a model."""
+    def build(self, model: Model, clients: int, pipeline: Pipeline | None = None) -> Method:
+        """The method for a model, on the features of `pipeline` if there is one."""
         from ofediq.methods import (
             at_budget,
             combine_rule,
@@ -221,7 +221,12 @@ class MethodChoice(Settings):
         if not self.automatic:
             return chosen
         fitted = untuned(
-            chosen, deep=model.deep, clients=expected, dim=model.dim, outputs=model.linear_outputs
+            chosen,
+            deep=model.deep,
+            clients=expected,
+            dim=model.dim,
+            outputs=model.linear_outputs,
+            busy=None if pipeline is None else pipeline.busy,
         )
         return (
             mixed(fitted, model.dim, expected, model.linear_outputs)

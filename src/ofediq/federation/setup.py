@@ -48,7 +48,7 @@ def assemble(
     """
     model = config.spec()
     built = model.build()
-    method = config.method.build(built, len(config.rules.roster))
+    method = config.method.build(built, len(config.rules.roster), model.pipeline)
     return coordinate(
         config.name,
         method,

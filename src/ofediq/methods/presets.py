@@ -33,6 +33,7 @@ PRESETS = ("paper", "authors")
 SERVERS = ("descend", "adam", "averaged", "coin", "adaptive")
 _FIRST, _FIRST_LABELS, _FIRST_DEEP = 6e-4, 6e-3, 1e-4  # first moves of the adaptive server, for one client
 _FIRST_LARGEST = 0.03
+_FIRST_SUM = 0.08  # of a linear model for a number: by so many units all first moves together change a prediction
 _WIDEST = 128  # features of an own model of second order, and of one with large first moves
 _OWN_MODELS = 2**26  # numbers that the own models of all clients may take together
 
@@ -140,7 +141,13 @@ def own_server(method: Method) -> bool:
 
 
 def untuned(
-    method: Method, *, deep: bool = False, clients: int = 10, dim: int = 0, outputs: int = 0
+    method: Method,
+    *,
+    deep: bool = False,
+    clients: int = 10,
+    dim: int = 0,
+    outputs: int = 0,
+    busy: int | None = None,
 ) -> Method:
     """`method` without a step size: gradients at the common model, and a server that finds its own.
 
@@ -149,14 +156,25 @@ def untuned(
     forecast at once. The more clients, the less noise in their mean, and the larger the first moves. Those of a
     linear model for labels (`dim` parameters, `outputs`) with up to 128 features are ten times as large: scores
     have to be of size 1 before the answer is another one. With many features they would add up to more than that
-    at once.
+    at once. Those of a linear model for a number are at least .08 / (features that are not 0 at once): with few of
+    them that is more, and changes a prediction no farther.
+
+    Arguments:
+        method: what is sent.
+        deep: whether there are hidden layers.
+        clients: K.
+        dim: D.
+        outputs: of a linear model without penalty; else 0.
+        busy: how many features may differ from 0 in one sample, see `Pipeline.busy`; None: all.
     """
     if own_server(method):
         return method
     plain = replace(method, client=hold()) if isinstance(method.client, Ogd) else method
     labels = outputs > 1 and dim // outputs <= _WIDEST
-    first = _FIRST_DEEP if deep else _FIRST_LABELS if labels else _FIRST
-    return with_server(plain, adaptive(min(first * math.sqrt(clients), _FIRST_LARGEST)))
+    first = (_FIRST_DEEP if deep else _FIRST_LABELS if labels else _FIRST) * math.sqrt(clients)
+    if outputs == 1:
+        first = max(first, _FIRST_SUM / max(1, dim - 1 if busy is None else busy))
+    return with_server(plain, adaptive(min(first, _FIRST_LARGEST)))
 
 
 def mixed(method: Method, dim: int, clients: int, outputs: int = 0) -> Method:

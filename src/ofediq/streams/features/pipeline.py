@@ -110,6 +110,17 @@ class Pipeline:
         return (*self.readings.columns, *self.target.columns, *clock)
 
     @property
+    def busy(self) -> int:
+        """How many features may differ from 0 in one sample: of the columns of a category it is one.
+
+        >>> pipeline = Pipeline(Readings(("wind", "mode=eco", "mode=full"), ("mode=eco", "mode=full")), NumberTarget())
+        >>> len(pipeline.columns), pipeline.busy
+        (10, 9)
+        """
+        flags = self.readings.flags
+        return len(self.columns) - len(flags) + len({name.partition("=")[0] for name in flags})
+
+    @property
     def anchors(self) -> tuple[str, ...]:
         """Names of the columns after the features."""
         return self.target.anchors

@@ -122,7 +122,8 @@ class Readings:
 
         In no order, half the mean squared change of a reading is its variance: their ratio is 1. Where neighbours are
         alike it is less, 3 / (n + 1) after n rows of a random walk. The mean ratio of all numbers, each cut to 1,
-        counts from .6 on and in full from .9: one reading in two that lasts makes it a time series.
+        counts from .6 on and in full from .9: one reading in two that lasts makes it a time series. Flags count where
+        there are no numbers.
 
         >>> readings = Readings(("heat", "number"))
         >>> memory = readings.memory(2)
@@ -132,7 +133,7 @@ class Readings:
         >>> readings.unordered(memory).tolist()
         [1.0, 0.0]
         """
-        moments, numbers = seen.moments, self._places[0]
+        moments, numbers = seen.moments, self._places[0] or self._places[1]
         usable = (moments.deviation > ROUNDING * np.abs(moments.mean)) & (seen.changes > 1)
         twice = 2 * moments.number * moments.spread
         ratio = np.minimum(seen.change * (moments.number - 1) / np.where(usable, twice, 1.0), 1.0)
