@@ -153,7 +153,10 @@ def test_first_moves_are_larger_for_labels_and_for_few_features(tmp_path: Path) 
     """With those of many features, streams were up to 15 % above a tuned step size (docs/own-data.md)."""
     steps = np.arange(400.0)
     number, label = np.sin(steps), np.where(steps % 7 > 3, "on", "off")
-    colours, readings = np.array([f"c{one % 30}" for one in range(400)]), np.random.default_rng(0).random((60, 400))
+    colours, readings = (
+        np.array([f"c{one % 30}" for one in range(400)]),
+        np.random.default_rng(0).random((60, 400)),
+    )
     many = {f"r{place}": one for place, one in enumerate(readings)}
 
     def first(y: Any, model: str = "auto", **x: Any) -> float:

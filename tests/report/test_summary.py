@@ -116,3 +116,20 @@ def test_the_regret_table_and_its_reasons(comparison: Comparison) -> None:
 def test_nothing_to_compare_is_an_error() -> None:
     with pytest.raises(InputError, match=r"^`runs` must hold at least one result, got none$"):
         Comparison({"fedogd": []})
+
+
+def test_who_does_worse_on_as_many_bits_is_named(comparison: Comparison) -> None:
+    """Errors and bits are made up; only federated methods count, and only who sent no more."""
+    model = comparison.runs["ofediq"][0]
+
+    def spent(error: float, bits: float) -> list[Result]:
+        share = np.full(model.steps, error) * model.present
+        return [dataclasses.replace(model, error=share, bits_wire=np.full(model.steps, bits))]
+
+    found = Comparison(
+        {"dear": spent(0.1, 9.0), "noisy": spent(0.3, 1.0), "even": spent(0.2, 1.05)}
+    ).outdone()
+    assert list(found) == ["noisy"]
+    assert (found["noisy"][0], round(found["noisy"][1], 6)) == ("even", 1.5)
+    assert Comparison({"noisy": spent(0.21, 1.0), "even": spent(0.2, 1.0)}).outdone() == {}
+    assert Comparison({"noisy": spent(float("nan"), 1.0), "even": spent(0.2, 1.0)}).outdone() == {}

@@ -173,7 +173,7 @@ def _early_skill(walks: bool, lasting: bool, flags: bool = False) -> float:
     series, readings = (np.cumsum(steps, 0) if walks else steps), (np.cumsum(drawn, 0) if lasting else drawn)
     names = ("a", "b", "c", "d")
     pipeline = Pipeline(Readings(names, names if flags else ()), NumberTarget())
-    readings = readings > 0 if flags else readings
+    readings = (readings > 0).astype(np.float64) if flags else readings
     memory, missed, naive = pipeline.memory(clients), 0.0, 0.0
     for row, target in enumerate(series):
         found, memory = pipeline.observe(memory, readings[row])

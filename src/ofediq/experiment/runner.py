@@ -228,6 +228,8 @@ class _Work:
                 self.naive.setdefault(name, []).append(curve)
             for key, method in self.experiment.methods.items():
                 self._simulate_one(key, method, stream, seed)
+        if self.experiment.config.automatic:
+            self._tell(*self._outdone())
 
     def measure_regrets(self) -> None:
         """Regrets of all runs, where they are wanted; a diverged one has none."""
@@ -330,6 +332,15 @@ class _Work:
             worse = f"{ratio:.3g} times the error of the best naive forecast"
             advice = self._advice("another step size, or the preset auto")  # it may be too small or too large
             self._tell(f"{result.name} with seed {result.seed} has {worse}{advice}")
+
+    def _outdone(self) -> list[str]:
+        """Which methods are not the one to take here."""
+        names = {key: method.name for key, method in self.experiment.methods.items()}
+        return [
+            f"{names[key]} has {ratio:.3g} times the error of {names[best]}, on as many bits: here take "
+            f"{names[best]} (--methods {best})."
+            for key, (best, ratio) in Comparison(self.runs).outdone().items()
+        ]
 
     def _advice(self, what: str) -> str:
         return "." if self.experiment.config.automatic else f": try {what}."

@@ -163,11 +163,8 @@ def _methods(
         methods = {key: with_server(one, rule) for key, one in methods.items()}
     elif config.automatic:
         busy = None if pipeline is None else pipeline.busy
-        shape = {"dim": model.dim, "outputs": model.linear_outputs, "busy": busy}
-        methods = {
-            key: untuned(one, deep=model.deep, clients=stream.clients, **shape)
-            for key, one in methods.items()
-        }
+        fitted = partial(untuned, dim=model.dim, outputs=model.linear_outputs, busy=busy)
+        methods = {key: fitted(one, deep=model.deep, clients=stream.clients) for key, one in methods.items()}
         if pipeline is not None and config.personal is not False:
             methods = {
                 key: mixed(one, model.dim, stream.clients, model.linear_outputs)

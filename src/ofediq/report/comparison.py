@@ -71,3 +71,23 @@ class Comparison:
             if name not in APART and np.isfinite(known):
                 errors[name] = 1 - known if self.metric == "accuracy" else known
         return min(errors.items(), key=lambda pair: pair[1], default=None)
+
+    def outdone(self) -> dict[str, tuple[str, float]]:
+        """For each method that another one outdid on as many bits: which one did so best, and how its errors compare.
+
+        That is federated methods with more than 1.1 times the error of another one that sent at most 1.1 times their
+        bits: they pay for the noise of their messages, or for being silent.
+        """
+        spent: dict[str, tuple[float, float]] = {}
+        for key, results in self.counted.items():
+            error = float(np.mean([result.running_error[-1] for result in results]))
+            if results[0].method.topology == "federated" and np.isfinite(error):
+                spent[key] = error, float(np.mean([result.bits_wire.sum() for result in results]))
+        found = {}
+        for key, (error, bits) in spent.items():
+            best = min(
+                (other for other in spent if spent[other][1] <= 1.1 * bits), key=lambda one: spent[one][0]
+            )
+            if error > 1.1 * spent[best][0] > 0:
+                found[key] = best, error / spent[best][0]
+        return found

@@ -113,7 +113,8 @@ class Pipeline:
     def busy(self) -> int:
         """How many features may differ from 0 in one sample: of the columns of a category it is one.
 
-        >>> pipeline = Pipeline(Readings(("wind", "mode=eco", "mode=full"), ("mode=eco", "mode=full")), NumberTarget())
+        >>> modes = ("mode=eco", "mode=full")
+        >>> pipeline = Pipeline(Readings(("wind", *modes), modes), NumberTarget())
         >>> len(pipeline.columns), pipeline.busy
         (10, 9)
         """
