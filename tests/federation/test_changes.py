@@ -154,6 +154,23 @@ def test_data_that_leave_the_model_are_no_divergence() -> None:
     assert abs(one.params[2] - 100) < 20
 
 
+def test_readings_that_explode_do_not_make_the_steps_smaller_for_ever() -> None:
+    """Errors are then what they are with any step size: the server ends going back, and says that it is not well."""
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((CLIENTS * STEPS, 2))
+    y = x @ [1.0, -2.0]
+    x[40 * CLIENTS :] *= 1e20
+    y[80 * CLIENTS : 85 * CLIENTS] *= 1e12  # the last value is as bad for a while
+    data = Dataset("exploding", x=x, y=y, task="regression")
+    one = server(methods.fedogd(0.05))
+    network = Network(one, Stream(data, np.arange(len(x)).reshape(STEPS, CLIENTS)))
+    network.start()
+    network.run()
+    assert 1 <= one.monitor.rollbacks <= 20
+    assert one.method == methods.fedogd(0.05)
+    assert "far off" in one.monitor.problems["divergence"]
+
+
 CHANGES: dict[str, tuple[Method, int]] = {
     "step size": (methods.ofedavg(0.5, 0.02), CLIENTS),
     "budget": (methods.ofedavg(0.9, 0.01), CLIENTS),

@@ -24,6 +24,7 @@ _HOPELESS = 1e15  # no need to wait for more
 _ALIKE = 3.0  # times: errors within it are alike, and moves beyond it are not
 _FEW = 2  # reports of a client, of which none may be left out
 _IN_A_ROW = 3  # bad windows that tell that it is not the step size
+_AT_MOST = 20  # whatever they look like: steps are a millionth of a millionth then
 _STEPS = ("step_size", "first")  # what step sizes are called in client and server rules
 
 
@@ -40,17 +41,19 @@ class Watch:
     each that is, are no reason to go back.
 
     Bad windows in a row whose errors are alike, though the model moved a third as far in each as in the one before,
-    come from data that have left the good model, not from its steps: the errors of a model that hardly moved are then
-    what later ones are compared with.
+    come from data that have left the good model, not from its steps, and so do twenty of any kind: the errors of a
+    model that hardly moved are then what later ones are compared with.
     """
 
     def __init__(self, state: RoundState, step: int, *, anchored: bool) -> None:
         self._good = [(state, step)]
         self._untrained = 0.0 if anchored else None
+        self._far_off = 0.0  # error that smaller steps did not mend
         self._recent = Report()
         self._each: defaultdict[int, list[Report]] = defaultdict(list)  # its reports, by number
         self._bad: list[tuple[float, float]] = []  # error and move of each bad window since the last good one
         self.error = self.naive = 0.0  # means of the last window
+        self.well = True  # whether that was as the last value and the untrained model allow
 
     def judge(
         self, reports: Sequence[tuple[int, Report]], state: RoundState, step: int
@@ -72,10 +75,12 @@ class Watch:
         if samples < WINDOW and not hopeless:
             return "open"
         self.error, self.naive = self._recent.error / samples, self._recent.naive / samples
-        usual = max(self.naive, self._untrained or 0.0)
         middle = float(np.median([_steady(each) for each in self._each.values()]))
         self._recent = Report()
         self._each.clear()
+        usual = max(self.naive, self._untrained or 0.0)
+        self.well = self.error <= FAR * usual or middle <= _ALIKE * usual
+        usual = max(usual, self._far_off)
         if self.error > FAR * usual and middle > _ALIKE * usual:
             return "still" if self._stands_still(state) else "bad"
         self._good, self._bad = [*self._good[-1:], (state, step)], []
@@ -84,19 +89,25 @@ class Watch:
     def _stands_still(self, state: RoundState) -> bool:
         good = np.asarray(self._good[0][0].params, np.float64)
         self._bad.append((self.error, float(np.linalg.norm(np.asarray(state.params, np.float64) - good))))
-        last = self._bad[-_IN_A_ROW:]
-        if len(last) < _IN_A_ROW or max(last)[0] > _HOPELESS:  # reports end at 1e18: there all are alike
+        if len(self._bad) < _AT_MOST and not _alike(self._bad[-_IN_A_ROW:]):
             return False
-        for (error, moved), (next_error, next_moved) in pairwise(last):
-            if next_moved * _ALIKE > moved or not error / _ALIKE <= next_error <= error * _ALIKE:
-                return False
-        self._untrained, self._bad = max(error for error, _ in last), []
+        self._far_off, self._bad = max(error for error, _ in self._bad[-_IN_A_ROW:]), []
         return True
 
     def back(self) -> tuple[RoundState, int]:
         """The model to go back to, and its step."""
         self._good = self._good[:1]
         return self._good[0]
+
+
+def _alike(bad: list[tuple[float, float]]) -> bool:
+    """Whether errors were alike though the model moved ever less."""
+    if len(bad) < _IN_A_ROW or max(bad)[0] > _HOPELESS:  # reports end at 1e18: there all are alike
+        return False
+    return all(
+        next_moved * _ALIKE <= moved and error / _ALIKE <= next_error <= error * _ALIKE
+        for (error, moved), (next_error, next_moved) in pairwise(bad)
+    )
 
 
 def _steady(reports: list[Report]) -> float:

@@ -114,7 +114,9 @@ class Keeper:
         found = self._watch.judge(reports, self.state, self.step)
         if found in ("good", "open"):
             self._in_vain = 0 if found == "good" else self._in_vain
-            if found == "good" and "divergence" in monitor.problems:
+            if found == "good" and not self._watch.well:
+                monitor.problem("divergence", self._far_off())
+            elif found == "good" and "divergence" in monitor.problems:
                 log.info("server: predictions are well again")
                 monitor.problem("divergence", None)
             return False
@@ -138,10 +140,7 @@ class Keeper:
 
     def _undo(self, monitor: Monitor, clients: int) -> None:
         """The step size of before: errors come from data that have left the model, which must follow them."""
-        sentence = (
-            f"predictions are far off at step {self.step}, with smaller steps too: their mean error was "
-            f"{self._watch.error:.3g}, that of the last value {self._watch.naive:.3g}; the step size is as before"
-        )
+        sentence = f"{self._far_off()}; the step size is as before"
         log.warning("server: %s", sentence)
         monitor.problem("divergence", sentence)
         self._shrink(-self._in_vain)
@@ -149,6 +148,12 @@ class Keeper:
         self._in_vain = 0
         self.task = replace(self.task, version=self.task.version + 1)
         self.state = restarted(self.method, self.state, self.state, clients)
+
+    def _far_off(self) -> str:
+        return (
+            f"predictions are far off at step {self.step}, with smaller steps too: their mean error was "
+            f"{self._watch.error:.3g}, that of the last value {self._watch.naive:.3g}"
+        )
 
     def _shrink(self, times: int) -> None:
         """A quarter of the step size, so many times; all clients must follow."""

@@ -179,6 +179,9 @@ class Learner:
         self._asked.add(sample, readings, asked)
         return asked.answer(one.model, inputs, self.step)
 
+    @np.errstate(
+        over="ignore", invalid="ignore"
+    )  # of a model that has diverged, which the server sees in reports
     def learn(
         self, x: Any, y: Any, *, sample: Any = None, time: float | None = None
     ) -> tuple[bool, list[Publish]]:
