@@ -8,7 +8,7 @@ export OFEDIQ_DATA ?= $(abspath ../shared/data)
 endif
 
 BENCH ?= peers
-SANITIZED = topk or errors or scaffold or any_stack or quantizer or bad_arguments or other_shapes or other_sizes or (equals_jax and cnn) or of_numpy or with_compiled_code
+SANITIZED = maps_and_derivatives or many_clients or sums_of or topk or errors or scaffold or any_stack or quantizer or bad_arguments or other_shapes or other_sizes or (equals_jax and cnn) or of_numpy or with_compiled_code
 
 .PHONY: help setup run test check format bench readers sanitize device flower docs clean
 
@@ -59,7 +59,7 @@ readers: .venv/.dev ## what reads strangers' bytes, under gcc's address and unde
 	$(CHECKED) tests/codec/test_numerals.py tests/codec/test_readers.py tests/federation/test_measures.py
 
 sanitize: readers ## the same, all kernels so, and with clang where it is
-	$(CHECKED) tests/simulation/test_native.py -k "$(SANITIZED)"
+	$(CHECKED) tests/simulation/test_native.py tests/simulation/test_convolutions.py -k "$(SANITIZED)"
 	if command -v clang >/dev/null; then OFEDIQ_CACHE=$$(mktemp -d) CC=clang \
 	$(BIN)/python -m pytest -q -p no:cacheprovider tests/simulation/test_native.py -k "$(SANITIZED)"; fi
 

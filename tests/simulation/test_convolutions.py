@@ -24,6 +24,8 @@ def cases(draw: Any) -> tuple[Array, Array, dict[str, Any]]:
     """Images and filters of one to three axes with channels last, and how they meet."""
     rank, groups = draw(st.integers(1, 3)), draw(st.sampled_from([1, 1, 2, 3]))
     channels, units = groups * draw(st.sampled_from([1, 2, 5, 16])), groups * draw(st.integers(1, 40))
+    if draw(st.integers(0, 3)) == 0:  # each channel by itself
+        groups = channels = units = draw(st.integers(1, 40))
     size = [draw(st.integers(1, 4)) for _ in range(rank)]
     dilation = [draw(st.integers(1, 2)) for _ in range(rank)]
     sides = [(one - 1) * far + 1 + draw(st.integers(0, 5)) for one, far in zip(size, dilation, strict=True)]

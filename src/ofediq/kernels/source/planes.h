@@ -1,4 +1,4 @@
-/* Images, filters and maps as frameworks keep them, and many convolutions at once: whole ones go into `patches.h`.
+/* Images, filters and maps as frameworks keep them, and many convolutions at once: whole ones go into `patches.h` and `depthwise.h`.
  *
  * Images [images][sides][channels] or [images][channels][sides], with zeros around them; maps in the same order; filters
  * [places][channels of a group][units of all], or [units of all][channels of a group][places]. Each of the three has
@@ -7,7 +7,7 @@
 #ifndef OFEDIQ_PLANES_H
 #define OFEDIQ_PLANES_H
 
-#include "patches.h"
+#include "depthwise.h"
 #include "samples.h" /* what lends memory */
 
 enum { SIDES = 3, MOST_AXES = 8 };
@@ -115,7 +115,25 @@ static void pack_any(const struct planes *s, const float *filters, float *spare,
         filters_in(s, filters, spare, spare + filter_numbers(s));
         filters = spare + filter_numbers(s);
     }
-    pack_filters(&s->p, filters, packed);
+    if (is_depthwise(&s->p))
+        memcpy(packed, filters, filter_numbers(s) * sizeof(float));
+    else
+        pack_filters(&s->p, filters, packed);
+}
+
+static void any_maps(const struct patches *p, const float *image, const float *packed, float *maps) {
+    (is_depthwise(p) ? deep_maps : make_maps)(p, image, packed, maps);
+}
+
+static void any_image(const struct patches *p, const float *maps, const float *packed, float *image) {
+    (is_depthwise(p) ? deep_image : make_image)(p, maps, packed, image);
+}
+
+static void any_filters(const struct patches *p, const float *image, const float *maps, float *filters, float *kept) {
+    if (is_depthwise(p))
+        deep_filters(p, image, maps, filters);
+    else
+        make_filters(p, image, maps, filters, kept);
 }
 
 /* Where things lie in a worker's scratch; `spare` is room for filters twice, or for the maps of a group. */
@@ -144,15 +162,15 @@ static void one_of_planes(void *job, int worker, int task) {
     const float *maps = p->kind == MAPS ? NULL : maps_in(s, row_of(s, MAPS, task), d.maps);
     if (p->kind == MAPS) {
         float *result = s->results + task * map_numbers(s);
-        make_maps(p, image, packed, s->first ? d.maps : result);
+        any_maps(p, image, packed, s->first ? d.maps : result);
         if (s->first) turn_maps(s, d.maps, result, 1);
     } else if (p->kind == IMAGES) {
         memset(d.whole, 0, (whole_numbers(s) + wide_run(p)) * sizeof(float));
-        make_image(p, maps, packed, d.whole);
+        any_image(p, maps, packed, d.whole);
         move_image(s, d.whole, s->results + task * s->images * s->channels * side_numbers(s), 1);
     } else {
         float *result = s->results + task * filter_numbers(s);
-        make_filters(p, image, maps, s->filters_first ? d.made : result, d.spare);
+        any_filters(p, image, maps, s->filters_first ? d.made : result, d.spare);
         if (s->filters_first) filters_out(s, d.made, d.spare, result);
     }
 }

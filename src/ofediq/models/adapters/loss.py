@@ -236,7 +236,7 @@ def model_of_outputs(
     def lowered(shape: tuple[int, ...]) -> Network | str:
         return find_layers(checked, first, shape, task, name)
 
-    chunk = checked_chunk(chunk, layout.dim)
+    chunk = checked_chunk(chunk, layout.shapes)
     how = lowered if lower else f"{name!r} was not to be lowered"
     return LossModel(name, task, loss, checked, start, layout, source, convex, chunk, how)
 
@@ -294,7 +294,7 @@ def from_loss(
     start = params if _makes_parameters(params) else lambda seed: params
     first = start(0)
     _, layout = flatten(first)
-    chunk = checked_chunk(chunk, layout.dim)
+    chunk = checked_chunk(chunk, layout.shapes)
 
     def lowered(shape: tuple[int, ...]) -> Network | str:
         return lower_loss(loss, outputs, first, shape, task, name)

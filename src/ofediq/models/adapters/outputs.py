@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 from ofediq.arrays import Array
@@ -21,15 +21,21 @@ def checked_task(task: Task, classes: int | None) -> None:
         require_integer("classes", classes, 2)
 
 
-def checked_chunk(chunk: int | None, dim: int) -> int:
-    """`chunk`, or as many clients as keep one chunk of gradients within 8 MiB: 8 to 512.
+def checked_chunk(chunk: int | None, shapes: Sequence[tuple[int, ...]]) -> int:
+    """`chunk`, or as many clients as keep one chunk of gradients of these arrays within 8 MiB: 8 to 512.
 
-    >>> checked_chunk(None, dim=650), checked_chunk(None, dim=34_826), checked_chunk(None, dim=10**7)
-    (512, 60, 8)
+    At most 32 where filters are among them: what such a network keeps on its way forward is far larger than its
+    gradient.
+
+    >>> checked_chunk(None, [(64, 10), (10,)]), checked_chunk(None, [(10**7,)])
+    (512, 8)
+    >>> checked_chunk(None, [(3, 3, 1, 32), (32,)])
+    32
     """
     if chunk is not None:
         return require_integer("chunk", chunk, 1)
-    return min(512, max(8, _CHUNK_NUMBERS // dim))
+    most = 32 if any(len(shape) > 2 for shape in shapes) else 512
+    return min(most, max(8, _CHUNK_NUMBERS // sum(map(math.prod, shapes))))
 
 
 def check_outputs(shape: tuple[int, ...], task: Task, classes: int | None, argument: str) -> None:

@@ -316,8 +316,8 @@ def from_torch(
         raise InputError(f"`module` must have parameters that require a gradient, got {first!r}")
     frozen = copy.deepcopy(first).cpu().float().eval()
     label = type(first).__name__ if name is None else name
-    dim = sum(int(np.prod(shape)) for _, shape in shapes)
-    chunk, threads = checked_chunk(chunk, dim), require_integer("threads", threads, 1)
+    sizes = [shape for _, shape in shapes]
+    chunk, threads = checked_chunk(chunk, sizes), require_integer("threads", threads, 1)
 
     return TorchModel(label, task, frozen, make, shapes, classes, convex, chunk, threads, lower)
 
