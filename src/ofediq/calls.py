@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from ofediq.errors import InputError, require
+from ofediq.errors import InputError, require, shown
 
 
 def parse_call(text: str, *, what: str) -> tuple[str, dict[str, Any]]:
@@ -21,8 +21,14 @@ def parse_call(text: str, *, what: str) -> tuple[str, dict[str, Any]]:
     rule = "must be a name, or name(parameter=value, ...)"
     try:
         call = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise InputError(f"`{what}` {rule}, got {text!r}") from None
+    except (
+        AttributeError,
+        SyntaxError,
+        ValueError,
+        RecursionError,
+        MemoryError,
+    ):  # the first of what is no text
+        raise InputError(f"`{what}` {rule}, got {shown(text)}") from None
     if isinstance(call, ast.Name):
         return call.id, {}
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):

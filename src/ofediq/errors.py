@@ -87,6 +87,16 @@ def require(condition: bool, name: str, rule: str, value: object) -> None:
         raise InputError(f"`{name}` {rule}, got {shown(value)}")
 
 
+def require_kind(kind: type[Any], name: str, value: object) -> None:
+    """Raise `InputError` unless `value` is a `kind`: where somebody may well have given something else.
+
+    >>> require_kind(dict, "options", "fast")
+    Traceback (most recent call last):
+    ofediq.errors.InputError: `options` must be a dict, got 'fast'
+    """
+    require(isinstance(value, kind), name, f"must be a {kind.__name__}", value)
+
+
 def shown(value: object) -> str:
     """A value in a sentence: its repr, cut where it is long.
 

@@ -10,6 +10,7 @@ import abc
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -233,9 +234,10 @@ def bernoulli(rate: float | Sequence[float]) -> Bernoulli:
     >>> bernoulli(0.1).rates(3)
     array([0.1, 0.1, 0.1], dtype=float32)
     """
-    if isinstance(rate, (Sequence, np.ndarray)):
-        return Bernoulli(tuple(float(one) for one in rate))
-    return Bernoulli(require_fraction("rate", rate))
+    given: Any = rate  # a text is a sequence, too
+    if isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str):
+        return Bernoulli(tuple(float(one) for one in given))
+    return Bernoulli(require_fraction("rate", given))
 
 
 def fixed_size(rate: float) -> FixedSize:

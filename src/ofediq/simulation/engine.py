@@ -21,7 +21,7 @@ import numpy.typing as npt
 from jax.sharding import Mesh
 
 from ofediq.arrays import Floats, Vector
-from ofediq.errors import InputError, OFedIQError, require_integer, told
+from ofediq.errors import InputError, OFedIQError, require_integer, require_kind, told
 from ofediq.machine import memory
 from ofediq.methods import Method
 from ofediq.methods.round import formula_bits
@@ -98,6 +98,12 @@ def simulate(
     >>> bool(result.accuracy[-1] > 0.5)
     True
     """
+    for kind, name, value in (
+        (Method, "method", method),
+        (Stream, "stream", stream),
+        (Model, "model", model),
+    ):
+        require_kind(kind, name, value)
     run = _Run.prepare(method, stream, model, seed, initial, mesh)
     started = time.perf_counter()
     path = None if checkpoint is None else Path(checkpoint)

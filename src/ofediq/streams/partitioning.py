@@ -8,7 +8,14 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ofediq.errors import DataError, InputError, require_choice, require_integer, require_positive
+from ofediq.errors import (
+    DataError,
+    InputError,
+    require_choice,
+    require_integer,
+    require_kind,
+    require_positive,
+)
 from ofediq.machine import memory
 from ofediq.streams.clock import steps_of
 from ofediq.streams.dataset import Dataset
@@ -67,6 +74,7 @@ def partition(
     >>> stream.steps, sorted(stream.order.ravel().tolist())
     (3, [0, 1, 2, 3, 4, 5])
     """
+    require_kind(Dataset, "dataset", dataset)
     require_choice("kind", kind, KINDS)
     if kind == "column":
         return Stream(dataset, _by_column(dataset, clients, steps))

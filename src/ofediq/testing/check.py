@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from ofediq.errors import require, require_choice, require_integer
+from ofediq.errors import require_choice, require_integer, require_kind
 from ofediq.methods import Method
 from ofediq.models import Model
 from ofediq.streams import Stream
@@ -75,7 +75,7 @@ def check_method(
       kept     participation: rates    12 clients.
       kept     compress: bits = bytes  11 messages, exactly.
     """
-    require(isinstance(method, Method), "method", "must be a Method", method)
+    require_kind(Method, "method", method)
     require_integer("seed", seed, 0, 2**32 - 1)
     case = Case.prepare(method, stream, model, seed)
     chosen = [require_choice("contracts", name, tuple(CONTRACTS)) for name in contracts or CONTRACTS]

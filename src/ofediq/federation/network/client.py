@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from ofediq.errors import require_nonnegative, require_positive
+from ofediq.errors import require_kind, require_nonnegative, require_positive
 from ofediq.federation.names import require_name
 from ofediq.federation.network.broker import Broker, BrokerError
 from ofediq.federation.network.outlets import Outlet
@@ -64,6 +64,7 @@ class Client:
         publish: bool = False,
         discovery: str | None = None,
     ) -> None:
+        require_kind(Broker, "broker", broker)
         require_name("federation", federation)
         require_name("name", name)
         file = None if memory is None else MemoryFile(Path(memory), every=memory_every)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ofediq.errors import require_kind
 from ofediq.report.comparison import Comparison
 from ofediq.report.figures.curves import compare
 from ofediq.report.figures.regret import regrets
@@ -24,6 +25,7 @@ def draw(*results: Result, path: str | Path | None = None, title: str = "") -> F
     """
     runs: dict[str, list[Result]] = {}
     for result in results:
+        require_kind(Result, "results", result)
         runs.setdefault(result.name, []).append(result)
     return draw_comparison(Comparison(runs), path=path, title=title)
 
