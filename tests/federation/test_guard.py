@@ -387,3 +387,22 @@ def test_where_everyone_wants_something_else_nobody_is_voted_down(hostile: int) 
     sums = np.full((10, 10), -12.0) + np.diag(np.full(10, 60.0))
     sums[:hostile, :hostile] = 48.0
     assert trusted(sums, np.full((10, 10), 64.0)).min() == 1.0
+
+
+def test_when_most_want_back_the_model_is_wrong_and_not_they() -> None:
+    """First steps led too far: everyone opposes what the model did, and learning stopped for hundreds of rounds."""
+    rng = np.random.default_rng(0)
+    aim = rng.standard_normal(64)
+    wishes = -aim + rng.standard_normal((10, 64)) / 4
+    weights = balanced(wishes, 30 * aim, wishes / 10, np.arange(10), np.ones(10, bool))
+    assert weights.min() == 1.0
+    few = np.where(np.arange(10)[:, None] < 3, wishes, -wishes)
+    weights = balanced(few, 30 * aim, few / 10, np.arange(10), np.ones(10, bool))
+    assert weights[:3].max() == 0.0
+    assert weights[3:].min() == 1.0
+
+
+def test_the_first_round_is_measured_by_what_most_send_if_that_is_less_than_assumed() -> None:
+    factors = one_round(Guard(), [1e-6] * 6 + [1e-3])
+    assert factors[:6] == [1.0] * 6
+    np.testing.assert_allclose(factors[6], 1e-3 * (FIRST + RATE), rtol=1e-6)

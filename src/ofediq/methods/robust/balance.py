@@ -11,7 +11,8 @@ wish many others share counts less, so that all of them together weigh about as 
 Two sums are looked at. If what all want together would harm the middle one (cosine below HARMED), those who are
 served best in it count less. And in what the model really did, with this round, nobody may be served MOST times as
 well as the middle one: an honest group that has not been heard yet is not cut by that, and gets quieter when it is
-heard. Who wants the opposite of what the model does counts less, or not at all.
+heard. Who wants the opposite of what the model does counts less, or not at all. Where most want it the model went too
+far, and this sum says nothing.
 """
 
 from __future__ import annotations
@@ -78,8 +79,10 @@ def balanced(
     def after(given: Floats) -> Floats:
         return moved + _added(rows, given[senders])
 
-    weights = _halved(wishes, weights, after, lambda one: MOST * _agreeing_middle(one) - float(one.max()))
-    agreeing = _rising(_cosines(wishes, after(weights))[senders], OPPOSED, DOUBTED)
+    turned = (_cosines(wishes, after(weights)) < DOUBTED).mean() > 0.5
+    if not turned:
+        weights = _halved(wishes, weights, after, lambda one: MOST * _agreeing_middle(one) - float(one.max()))
+    agreeing = 1.0 if turned else _rising(_cosines(wishes, after(weights))[senders], OPPOSED, DOUBTED)
     if _agreeing_middle(together) > 0:  # what all want together serves most of them
         alone = ALONE + (APART - ALONE) * _rising(middle, 0.0, _WELL)
         agreeing = agreeing * _rising(together[senders], alone - _LINE, alone)

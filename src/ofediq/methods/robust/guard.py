@@ -159,6 +159,8 @@ class Guard:
             vectors = [one[part] for one in updates.values()]
             lengths, found = measured(vectors, self._signs_of(vectors[0].size), self._moved.size)
             known = max(self.usual(part) or START, least if part == "update" else 0.0)
+            if self.updates < ASSUMED and len(numbers) > _FEW:  # START may be far above what is usual here
+                known = min(known, lower_median(lengths / unit)) or START
             factors = np.minimum(factors, self._cut(part, known, numbers, lengths / unit, elapsed))
             sketches = found if part == "update" else sketches
         self._count[numbers] += 1
