@@ -158,8 +158,8 @@ def untuned(
     forecast at once. The more clients, the less noise in their mean, and the larger the first moves. Those of a
     linear model for labels (`dim` parameters, `outputs`) with up to 128 features are ten times as large: scores
     have to be of size 1 before the answer is another one. With many features they would add up to more than that
-    at once. Those of a linear model for a number are at least .08 / (features that are not 0 at once): with few of
-    them that is more, and changes a prediction no farther.
+    at once. Those of a linear model for a number are at least .08 / (features that are not 0 at once), where
+    that is known: with few of them it is more, and changes a prediction no farther.
 
     Arguments:
         method: what is sent.
@@ -167,15 +167,15 @@ def untuned(
         clients: K.
         dim: D.
         outputs: of a linear model without penalty; else 0.
-        busy: how many features may differ from 0 in one sample, see `Pipeline.busy`; None: all.
+        busy: how many features may differ from 0 in one sample, see `Pipeline.busy`; None: not known.
     """
     if own_server(method):
         return method
     plain = replace(method, client=hold()) if isinstance(method.client, Ogd) else method
     labels = outputs > 1 and dim // outputs <= _WIDEST
     first = (_FIRST_DEEP if deep else _FIRST_LABELS if labels else _FIRST) * math.sqrt(clients)
-    if outputs == 1:
-        first = max(first, _FIRST_SUM / max(1, dim - 1 if busy is None else busy))
+    if outputs == 1 and busy:
+        first = max(first, _FIRST_SUM / busy)
     return with_server(plain, adaptive(min(first, _FIRST_LARGEST)))
 
 
