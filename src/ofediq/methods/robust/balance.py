@@ -79,10 +79,10 @@ def balanced(
     def after(given: Floats) -> Floats:
         return moved + _added(rows, given[senders])
 
-    turned = (_cosines(wishes, after(weights)) < DOUBTED).mean() > 0.5
-    if not turned:
-        weights = _halved(wishes, weights, after, lambda one: MOST * _agreeing_middle(one) - float(one.max()))
-    agreeing = 1.0 if turned else _rising(_cosines(wishes, after(weights))[senders], OPPOSED, DOUBTED)
+    weights = _halved(wishes, weights, after, lambda one: MOST * _agreeing_middle(one) - float(one.max()))
+    served = _cosines(wishes, after(weights))
+    turned = 2 * (served < DOUBTED).sum() > served.size
+    agreeing = np.ones(len(rows)) if turned else _rising(served[senders], OPPOSED, DOUBTED)
     if _agreeing_middle(together) > 0:  # what all want together serves most of them
         alone = ALONE + (APART - ALONE) * _rising(middle, 0.0, _WELL)
         agreeing = agreeing * _rising(together[senders], alone - _LINE, alone)
@@ -132,7 +132,8 @@ def _halved(
         left = margin(served)
         if left >= 0:
             return before + missing / max(missing + left, 1e-30) * (weights - before)
-        best = _rising(served, _NEARLY * served.max(), _BEST * served.max())
+        most = max(float(served.max()), 0.0)
+        best = _rising(served, _NEARLY * most, _BEST * most)
         if best.sum() < 2 or 2 * best.sum() >= len(served):
             break
         before, missing, weights = weights, -left, weights * (1 - best / 2)
