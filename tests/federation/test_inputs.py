@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -250,6 +251,7 @@ def test_a_list_may_hold_numbers_that_stand_for_none() -> None:
         ({"heat": 1.0}, "must hold 'wind'"),
         ({"heat": 1.0, "wind": 2.0, "rain": 3.0}, "must hold heat, wind only, got 'rain'"),
         ({"heat": "warm", "wind": 2.0}, "`heat` must be a number or missing, got 'warm'"),
+        ({"heat": np.ones(2), "wind": 2.0}, "`heat` must be a number or missing, got array"),
         ([1.0], "must have 2 numbers, got 1"),
         ([1.0, np.inf], "must be finite"),
     ],
@@ -306,6 +308,9 @@ def test_a_sample_that_is_predicted_again_waits_as_long_as_any_other() -> None:
         waiting.add(name, readings, asked)
     assert waiting.take("a") is again
     assert waiting.take("b") is None
+    for time in ("monday", datetime(2024, 1, 1, tzinfo=UTC)):
+        with pytest.raises(InputError, match="`time` must be seconds since 1970, got "):
+            alone().predict([1.0, 1.0], time=cast(Any, time))
     with pytest.raises(InputError, match=r"`sample` must be a text, a number or a tuple, got \[1\]"):
         alone().predict([1.0, 1.0], sample=[1])
 

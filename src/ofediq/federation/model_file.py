@@ -18,7 +18,6 @@ import numpy as np
 
 from ofediq.arrays import Numbers, Vector
 from ofediq.errors import DataError, InputError, refusing
-from ofediq.federation import clock
 from ofediq.federation.protocol.inputs import Inputs, samples_in
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.models import Model
@@ -125,7 +124,7 @@ class LocalClient:
 
     def predict_one(self, x: Any, time: float | None = None) -> Any:
         """The prediction for one sample, taken at `time` in seconds since 1970; now if left out."""
-        row = self.inputs.observe(self.inputs.readings(x), clock.now() if time is None else time)
+        row = self.inputs.observe(self.inputs.readings(x), time)
         value = np.asarray(self.model.predict(self.learnt.params, row))[0].item()
         return self.inputs.name(value) if self.inputs.labelled else self._offset + self._span * value
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from ofediq.arrays import Floats, Numbers, Vector
 from ofediq.errors import DataError, InputError, shown
+from ofediq.federation import clock
 from ofediq.federation.protocol.intervals import Misses
 from ofediq.federation.protocol.task import ModelSpec
 from ofediq.streams.cells import NO_NUMBER, amount
@@ -101,18 +102,22 @@ class Inputs:
             raise InputError("`x` must be finite, got NaN or infinity")
         return values.reshape(-1 if values.size else 0, *shape)
 
-    def observe(self, readings: Row, time: float) -> Row:
-        """What the model reads at these `readings`; they count as seen."""
+    def observe(self, readings: Row, time: float | None) -> Row:
+        """What the model reads at these `readings`, taken at `time`, or now; they count as seen."""
+        try:
+            moment = clock.now() if time is None else float(time)
+        except (TypeError, ValueError):
+            raise InputError(f"`time` must be seconds since 1970, got {shown(time)}") from None
         if self.pipeline is None:
             return readings
         assert isinstance(self.past.features, PipelineMemory)
-        if self.pipeline.calendar and not np.isfinite(time):
+        if self.pipeline.calendar and not np.isfinite(moment):
             raise InputError(
                 "`time` must be an ISO 8601 date, another date of which day and month can be told, or seconds since "
                 "1970, got none that can be read"
             )
         values = self._lookout.clean(readings)
-        row, memory = self.pipeline.observe(self.past.features, values, np.array([time], np.float64))
+        row, memory = self.pipeline.observe(self.past.features, values, np.array([moment], np.float64))
         self.past = self.past._replace(features=memory)
         return row
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from ofediq.arrays import Numbers, Vector
 from ofediq.errors import InputError, WireError
-from ofediq.federation import clock
 from ofediq.federation.protocol.inputs import Inputs
 from ofediq.federation.protocol.limits import Limits
 from ofediq.federation.protocol.memory import Memory, MemoryFile, Recall
@@ -174,7 +173,7 @@ class Learner:
         """
         one, inputs = self._opened(), self._inputs()
         readings = inputs.readings(x)
-        row = inputs.observe(readings, clock.now() if time is None else time)
+        row = inputs.observe(readings, time)
         asked = Asked(row, one.experts)
         self._asked.add(sample, readings, asked)
         return asked.answer(one.model, inputs, self.step)
@@ -203,9 +202,7 @@ class Learner:
                     f"`sample` must be one of the last {self._asked.most} that wait for a label, got {sample!r}"
                 )
             readings = inputs.readings(x)
-            asked = self._asked.take(None, readings) or Asked(
-                inputs.observe(readings, clock.now() if time is None else time), one.experts
-            )
+            asked = self._asked.take(None, readings) or Asked(inputs.observe(readings, time), one.experts)
         due = asked if x is None else inputs.due(asked, label)
         losses: tuple[Any, ...] = tuple(np.zeros(1, np.float32) for _ in asked.experts)
         if due is not None:

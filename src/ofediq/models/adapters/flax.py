@@ -50,7 +50,9 @@ def from_flax(
     5380
     """
     linen = extra("flax.linen", "flax")
-    shape = tuple(require_integer("sample_shape", side, 1) for side in sample_shape)
+    sides: Any = sample_shape
+    sides = sides if isinstance(sides, (tuple, list)) else (sides,)
+    shape = tuple(require_integer("sample_shape", side, 1) for side in sides)
     if isinstance(module, linen.Module):
         kind, (batch_outputs, start) = type(module).__name__, _linen_parts(module, shape)
     else:

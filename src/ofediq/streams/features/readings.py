@@ -163,7 +163,7 @@ def known(values: Any) -> Floats:
 
 def _number(name: str, value: Any) -> float:
     """`value` as a number, 1 and 0 for the words of truth; NaN if there is none, or one that stands for none."""
-    if value is None or value == "":
+    if value is None or (isinstance(value, str) and not value):
         return float("nan")
     if isinstance(value, str) and value.lower() in _TRUTH:
         return _TRUTH[value.lower()]
