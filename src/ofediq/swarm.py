@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ofediq.arrays import Flags, Floats, Numbers, Vector, map_leaves
+from ofediq.arrays import Flags, Floats, Numbers, Vector, column, map_leaves
 from ofediq.errors import InputError, require, require_integer
 from ofediq.methods import Method, at_budget, untuned
 from ofediq.methods import round as rounds
@@ -163,9 +163,7 @@ class Swarm:
         settled = rounds.settle(method, self._memory, self._window, outcome, down)
         if method.client.idle:  # a rule that leaves out who does not send
             settled = map_leaves(
-                lambda new, old: np.where(sends.reshape(-1, *(1,) * (new.ndim - 1)), new, old),
-                settled,
-                self._memory,
+                lambda new, old: np.where(column(sends, new), new, old), settled, self._memory
             )
         self._memory = settled
         self._state, back = rounds.server_round(method, self._state, totals, np.uint32(self.seed))

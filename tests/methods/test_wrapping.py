@@ -12,7 +12,7 @@ from ofediq import methods
 from ofediq.methods import ServerRule, Still, steered
 from ofediq.methods.privacy import Promised
 from ofediq.methods.server.rule import Totals
-from ofediq.methods.server.shifted import shifted
+from ofediq.methods.server.shifted import Shifted
 from ofediq.methods.server.timed import timed
 
 INNER = {
@@ -23,7 +23,7 @@ INNER = {
 AROUND: dict[str, Callable[[ServerRule], ServerRule]] = {
     "steered": lambda rule: steered(rule, Still(0.5)),
     "promised": lambda rule: Promised(rule, least=1),
-    "shifted": lambda rule: shifted(rule, 0.5, told=True),
+    "shifted": lambda rule: Shifted(rule, 0.5, told=True),
     "timed": timed,
 }
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import lru_cache
+from typing import Any, cast
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -17,9 +19,11 @@ from ofediq.dashboard.access import Token, TokenGate
 from ofediq.dashboard.assets import Assets, page_html
 from ofediq.dashboard.feed import Press, events, to_json
 from ofediq.dashboard.metrics import CONTENT_TYPE, exposition
-from ofediq.dashboard.planning import plan_for
-from ofediq.errors import InputError
+from ofediq.errors import InputError, require_integer
 from ofediq.federation.protocol.monitor import Monitor
+from ofediq.theory import Plan
+from ofediq.theory import plan as make_plan
+from ofediq.theory.planner import Method
 
 _OPEN = frozenset({"/health"})  # to load balancers and service managers
 
@@ -120,3 +124,28 @@ class _Views:
 
 def _json(data: object, status: int = 200) -> Response:
     return Response(to_json(data), status, media_type="application/json")
+
+
+def plan_for(monitor: Monitor, budget: str | None, method: str = "exact") -> dict[str, Any]:
+    """The plan for a budget given as text, as it comes in an address.
+
+    `dim` is taken from the federation's parameters, the number of clients from those registered.
+
+    >>> monitor = Monitor("greenhouse", "classification", {"dim": 34826})
+    >>> for number in range(1000):
+    ...     _ = monitor.client(f"c{number}", number)
+    >>> best = plan_for(monitor, "0.1", "paper")
+    >>> best["levels"], best["blocks"], round(best["rate"], 4)
+    (17, 1134, 0.5151)
+    """
+    if budget is None:
+        raise InputError("`budget` must be given, in (0, 1]")
+    dim = require_integer("dim", monitor.parameters.get("dim"), 1)
+    clients = max(1, len(monitor.rows()))
+    return _plan(budget, dim, clients, method).to_dict()
+
+
+@lru_cache(maxsize=512)
+def _plan(budget: str, dim: int, clients: int, method: str) -> Plan:
+    # `plan` checks both: a budget that is no number, a method that is none of its own.
+    return make_plan(cast(float, budget), dim, clients, method=cast(Method, method))

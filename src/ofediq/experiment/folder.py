@@ -114,7 +114,7 @@ class Folder:
             self.path.mkdir(parents=True, exist_ok=True)
             if not resume:
                 self._clear()
-                save_json(self.config, {"config": config.to_dict(), "versions": _versions()})
+                save_json(self.config, {"config": config.to_dict(), "versions": versions()})
             (self.path / _STATE).mkdir(exist_ok=True)
 
     def close(self) -> None:
@@ -160,7 +160,7 @@ def unfinished_folder(parent: Path, name: str, config: Config) -> Folder:
     return max(found, key=lambda pair: pair[0])[1]
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
     """What a difference between two repetitions could come from."""
     packages = {name: version(name) for name in ("numpy", "jax", "optax", "scikit-learn")}
     return {"ofediq": __version__, "python": platform.python_version(), **packages}

@@ -89,7 +89,13 @@ class Whole(Broadcast):
 @piece
 @dataclass(frozen=True)
 class Differences(Broadcast):
-    """v <- v + C(w - v) with any compressor: what it leaves out is part of the next difference."""
+    """v <- v + C(w - v) with any compressor: what it leaves out is part of the next difference.
+
+    >>> from ofediq.methods import keep_largest
+    >>> model, copy = np.array([1.0, 2.0], np.float32), np.array([0.9, 1.0], np.float32)
+    >>> Differences(keep_largest(1)).send(model, copy, seed=0, step=1, number=1)[0]
+    array([0.9, 2. ], dtype=float32)
+    """
 
     compress: Compressor
 
@@ -167,7 +173,7 @@ class Delta(Broadcast):
         self, params: Array, copy: Array, seed: Array, step: Array, number: Array
     ) -> tuple[Array, Array]:
         """The copy moved by what the clients decode."""
-        moved, bits = differences(self.quantizer).send(params, copy, seed, step, number)
+        moved, bits = Differences(self.quantizer).send(params, copy, seed, step, number)
         if self.refresh is None:
             return moved, bits
         xp, whole = namespace(params), number % self.refresh == 0
@@ -177,7 +183,7 @@ class Delta(Broadcast):
         """A quantised message, or a raw one when it is time for the whole model."""
         if self.refresh is not None and number % self.refresh == 0:
             return identity().encode(params, Address(seed, step, SERVER)), False
-        return differences(self.quantizer).encode(params, copy, seed, step, number)
+        return Differences(self.quantizer).encode(params, copy, seed, step, number)
 
     def decode(
         self, encoded: Encoded, adds: bool, copy: Vector | None, dim: int, seed: int, step: int
@@ -185,7 +191,7 @@ class Delta(Broadcast):
         """The copy moved by the difference, or the whole model."""
         if not adds:
             return identity().decode(encoded, dim, Address(seed, step, SERVER))
-        return differences(self.quantizer).decode(encoded, adds, copy, dim, seed, step)
+        return Differences(self.quantizer).decode(encoded, adds, copy, dim, seed, step)
 
 
 def whole() -> Whole:
@@ -205,14 +211,3 @@ def delta(
     array([1., 2.], dtype=float32)
     """
     return Delta(quantize(levels, blocks, coding), refresh)
-
-
-def differences(compress: Compressor) -> Differences:
-    """Broadcast differences as `compress` has them.
-
-    >>> from ofediq.methods import keep_largest
-    >>> model, copy = np.array([1.0, 2.0], np.float32), np.array([0.9, 1.0], np.float32)
-    >>> differences(keep_largest(1)).send(model, copy, seed=0, step=1, number=1)[0]
-    array([0.9, 2. ], dtype=float32)
-    """
-    return Differences(compress)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import datetime
-import platform
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ofediq import __version__
+from ofediq.experiment.folder import versions
 from ofediq.report import Comparison, summarize
 from ofediq.reproduction.claims import check_claims
 from ofediq.reproduction.panels import PANELS, Panel, Scale, series_name
 from ofediq.reproduction.recipes import Recipe
 from ofediq.reproduction.table1 import guarantees
-
-_PACKAGES = ("numpy", "jax", "optax", "scikit-learn")
 
 
 def collect(
@@ -34,7 +31,7 @@ def collect(
     panels = {name: panel_results(PANELS[name], preset, seeds, scale, done) for name in names}
     results: dict[str, Any] = {
         "ofediq": __version__,
-        "versions": _versions(),
+        "versions": versions(),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
         "preset": preset,
         "paper_scale": scale.full,
@@ -107,13 +104,3 @@ def _same_order(methods: Mapping[str, Any], authors: Mapping[str, float], metric
     return sorted(authors, key=lambda label: authors[label], reverse=falling) == sorted(
         authors, key=lambda label: ours[label], reverse=falling
     )
-
-
-def _versions() -> dict[str, str]:
-    known = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            known[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return known

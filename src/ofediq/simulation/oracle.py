@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ofediq.arrays import Vector
+from ofediq.arrays import Vector, map_leaves
 from ofediq.errors import InputError
 from ofediq.methods import Method
 from ofediq.methods.client import Down, Outcome, Sample, Window
@@ -86,7 +86,7 @@ class _Client:
 
     def __init__(self, method: Method, number: int, first: Vector) -> None:
         self.method, self.number = method, number
-        self.memory = _batch(method.client.memory(first))
+        self.memory = map_leaves(lambda one: np.asarray(one)[None], method.client.memory(first))
 
     def open(self, known: Down, seed: int, step: int) -> None:
         """A broadcast arrives: a new window, which ends at `step`."""
@@ -169,13 +169,3 @@ def _broadcast(
     vectors, scalars = method.server.say(server, state)
     beside = 32.0 * (sum(len(vector) for vector in vectors.values()) + len(scalars))
     return Down(model, vectors, scalars), message.bits + beside
-
-
-def _batch(memory: Any) -> Any:
-    """A first axis of length one on every array."""
-    if isinstance(memory, dict):
-        return {name: _batch(part) for name, part in memory.items()}
-    if isinstance(memory, tuple):
-        parts = [_batch(part) for part in memory]
-        return type(memory)(*parts) if hasattr(memory, "_fields") else tuple(parts)
-    return np.asarray(memory)[None]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ofediq.arrays import Array, namespace
 from ofediq.methods.pieces import piece
-from ofediq.methods.server.rule import Keeping, ServerRule, Totals, unless_empty
+from ofediq.methods.server.rule import Keeping, Totals, unless_empty
 from ofediq.settings import Fraction
 
 
@@ -28,6 +28,13 @@ class Shifted(Keeping):
     Attributes:
         pace: a, in (0, 1].
         told: whether H / K goes with every broadcast, for clients that cannot know it.
+
+    >>> from ofediq.methods import descend
+    >>> rule, params = Shifted(descend(1.0)), np.zeros(1, np.float32)
+    >>> state = rule.begin(params, 2, 1)
+    >>> params, state = rule.apply(params, np.array([4.0], np.float32), 2, state)
+    >>> float(rule.apply(params, np.array([0.0], np.float32), 2, state)[0][0])
+    -4.0
     """
 
     pace: Fraction = 1.0
@@ -64,16 +71,3 @@ class Shifted(Keeping):
         """What the wrapped rule says, and H / K if it is told."""
         vectors, scalars = super().say(params, state)
         return ({**vectors, "shift": state.shift} if self.told else vectors), scalars
-
-
-def shifted(inner: ServerRule, pace: float = 1.0, *, told: bool = False) -> Shifted:
-    """`inner`, for clients that send differences.
-
-    >>> from ofediq.methods import descend
-    >>> rule, params = shifted(descend(1.0)), np.zeros(1, np.float32)
-    >>> state = rule.begin(params, 2, 1)
-    >>> params, state = rule.apply(params, np.array([4.0], np.float32), 2, state)
-    >>> float(rule.apply(params, np.array([0.0], np.float32), 2, state)[0][0])
-    -4.0
-    """
-    return Shifted(inner, pace, told)

@@ -13,7 +13,7 @@ from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method, preset_server
 from ofediq.methods.registry import named
-from ofediq.methods.server.shifted import shifted
+from ofediq.methods.server.shifted import Shifted
 from ofediq.methods.zoo.topk_ef import spend_on_largest
 
 
@@ -47,7 +47,7 @@ def cafe(keep: int, rate: float = 1.0, step_size: float = 0.01, preset: str = "p
     """
     return method(
         client=FromAggregate(),
-        server=shifted(preset_server(step_size, preset), told=True),
+        server=Shifted(preset_server(step_size, preset), told=True),
         participation=bernoulli(rate),
         compress=keep_largest(keep),
         name="CAFe",

@@ -16,7 +16,7 @@ from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method, preset_server
 from ofediq.methods.registry import Terms, named
-from ofediq.methods.server.shifted import shifted
+from ofediq.methods.server.shifted import Shifted
 from ofediq.methods.zoo.qsgd import levels_within
 from ofediq.settings import Fraction
 
@@ -90,7 +90,7 @@ def diana(
     """
     return method(
         client=Remembering(pace),
-        server=shifted(preset_server(step_size, preset), pace),
+        server=Shifted(preset_server(step_size, preset), pace),
         participation=bernoulli(rate),
         compress=quantize(levels, blocks, coding="entropy"),
         name="DIANA",

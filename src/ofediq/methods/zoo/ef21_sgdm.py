@@ -15,7 +15,7 @@ from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method, preset_server
 from ofediq.methods.registry import named
-from ofediq.methods.server.shifted import shifted
+from ofediq.methods.server.shifted import Shifted
 from ofediq.methods.zoo.topk_ef import spend_on_largest
 from ofediq.settings import Fraction
 
@@ -74,7 +74,7 @@ def ef21_sgdm(
     """
     return method(
         client=Tracking(momentum),
-        server=shifted(preset_server(step_size, preset)),
+        server=Shifted(preset_server(step_size, preset)),
         participation=bernoulli(rate),
         compress=keep_largest(keep),
         name="EF21-SGDM",

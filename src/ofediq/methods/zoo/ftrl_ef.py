@@ -9,7 +9,7 @@ import numpy as np
 
 from ofediq.arrays import Array, namespace
 from ofediq.errors import require_positive
-from ofediq.methods.broadcast import differences
+from ofediq.methods.broadcast import Differences
 from ofediq.methods.budgets.loudness import length
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import keep_largest
@@ -99,4 +99,4 @@ def ftrl_ef(
         compress=keep_largest(keep),
         name="FTRL-EF",
     )
-    return replace(base, broadcast=differences(keep_largest(keep if keep_down is None else keep_down)))
+    return replace(base, broadcast=Differences(keep_largest(keep if keep_down is None else keep_down)))
