@@ -173,6 +173,36 @@ def test_a_client_whose_memory_is_lost_says_so_and_starts_clean(
     assert moved < 0.2 * np.linalg.norm(server.params)  # one memory of twelve is missing, no more
 
 
+@pytest.mark.parametrize("when", ["lost", "lost after it sent", "not told"])
+def test_the_control_variate_stays_the_mean_when_a_memory_is_gone(when: str, stream: Stream) -> None:
+    server = coordinator(
+        methods.make("scaffold(period=1, rate=0.7)", step_size=0.05), deadline=1.0, clip=100.0
+    )
+    network = Network(server, stream)
+    network.start()
+    while True:  # until its update of a round that is over may have counted
+        network.run(limit=1)
+        memory = network.learners["c3"]._recall.memory
+        coming = any(to == "c3" and one.topic.endswith("/model") for to, one in network.queue)
+        if memory is not None and memory.undecided and coming:
+            break
+    assert 0 < server.step < STEPS // 2
+    if when == "lost after it sent":
+        while (one := server._intake.round) is None or "c3" not in one.heard:
+            network.run(limit=1)
+    network.queue = [(to, one) for to, one in network.queue if to != "c3"]
+    if when != "not told":
+        network.leave("c3")
+        network.learners["c3"] = Learner(FEDERATION, "c3")
+        network.arrive("c3")
+        network.queue.sort(key=lambda item: item[0] != "c3")  # it is back before the round is over
+    network.run()
+    assert server.finished
+    own = np.array([learner.memory["control"][0] for learner in network.learners.values()])
+    assert np.abs(own[3]).max() > 0  # it has sent since
+    np.testing.assert_allclose(_control(network), own.mean(axis=0), rtol=1e-4, atol=1e-6)
+
+
 def test_a_file_is_written_as_often_as_asked(stream: Stream, tmp_path: Path) -> None:
     network = Network(coordinator(TOPK), stream)
     path = tmp_path / "c3.npz"

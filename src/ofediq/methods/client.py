@@ -134,6 +134,10 @@ class ClientRule(Ranged):
         """How much it has to say, [n], for a participation that asks: the norm of the update."""
         return length(wanted["update"])
 
+    def cleared(self, memory: Any, first: Any) -> Any:
+        """What stays of a `memory` that the server takes for lost, where a new one is `first`."""
+        return first
+
     def settle(self, memory: Any, window: Window, outcome: Outcome, down: Down) -> Any:
         """What it remembers after the window."""
         return memory

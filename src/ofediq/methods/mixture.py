@@ -78,6 +78,10 @@ class Beside(ClientRule):
         """As `inner`."""
         return self.inner.offer(wanted, inside(window), down, memory["inner"])
 
+    def cleared(self, memory: Any, first: Any) -> dict[str, Any]:
+        """What stands beside the inner rule is the client's own."""
+        return {**memory, "inner": self.inner.cleared(memory["inner"], first["inner"])}
+
     def settle(self, memory: Any, window: Window, outcome: Outcome, down: Down) -> dict[str, Any]:
         """The inner memory as `inner` settles it; the rest is what the window came to."""
         xp = namespace(window.taken)

@@ -255,6 +255,9 @@ class Coordinator:
         if name not in self.members and not self.rules.open:
             self.monitor.reject(name, "unknown client")
             return []
+        if content.get("clean") is True and name in self.members:  # a word beside its greeting
+            self._intake.forget(name)
+            return []
         self.members.greet(name)
         self._intake.expect(name)
         self._seen[name] = seen if isinstance(seen, int) else 0

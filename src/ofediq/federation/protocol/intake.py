@@ -84,6 +84,13 @@ class Intake:
         else:
             self._accept(name, said)
 
+    def forget(self, name: str) -> None:
+        """A member has lost its memory: what it said leaves the sum, and is left out if it is of the open round."""
+        self.read_all()
+        if self.round is not None and self.round.secured is None:
+            self.round.updates.pop(name, None)
+        self._tally.forget(name)
+
     def read_all(self) -> None:
         """Read the updates that wait for it, in the order in which they came."""
         one = self.round

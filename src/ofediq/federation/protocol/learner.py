@@ -311,7 +311,8 @@ class Learner:
         one = self._open = OpenWindow.of(self.task, self.model, self.number, opened, memory.lost)
         self._took_part |= not opened.final
         if opened.final or memory.step != opened.step:
-            return [] if opened.final else one.take_part(self.federation, self.name)
+            clean = [self._here(clean=True, **self.place)] if self._recall.clean else []
+            return [] if opened.final else [*clean, *one.take_part(self.federation, self.name)]
         # It closed this very window before it was restarted: what it said then holds.
         one.taken = one.length
         one.said = memory.said or None
@@ -334,8 +335,9 @@ class Learner:
         """Of which server's model it has which round; nothing before the first."""
         return {} if self._open is None else {"epoch": self._open.opened.epoch, "step": self.step}
 
-    def _here(self, **place: int) -> Publish:
-        return Publish(f"{self.federation}/here/{self.name}", write_json(online=True, **place), retain=True)
+    def _here(self, **said: int) -> Publish:
+        topic, content = f"{self.federation}/here/{self.name}", write_json(online=True, **said)
+        return Publish(topic, content, retain="clean" not in said)  # that is not for a server to come
 
     def _inputs(self) -> Inputs:
         if self.inputs is None:

@@ -79,6 +79,12 @@ class Memory:
         """Whether the method remembers nothing."""
         return not leaves({"lost": self.lost})
 
+    @property
+    def undecided(self) -> bool:
+        """Whether it matters if the last update counted."""
+        one, other = leaves({"": self.lost}), leaves({"": self.counted})
+        return any(not np.array_equal(one[path], other[path]) for path in one)
+
     def told(self, counted: bool) -> Memory:
         """After the receipt, or without one: there is only what holds."""
         holds = self.counted if counted else self.lost
@@ -154,10 +160,12 @@ class Recall:
 
     Attributes:
         memory: None before the first model.
+        clean: whether this round began with nothing of what the server may still add up.
     """
 
     def __init__(self, federation: str, name: str, file: MemoryFile | None = None) -> None:
         self.memory: Memory | None = None
+        self.clean = False
         self._federation, self._name, self._file = federation, name, file
 
     def opened(self, task: Task, number: int, opened: ModelMessage, past: Any) -> Memory:
@@ -171,8 +179,12 @@ class Recall:
                 log.warning("client %s: its memory is of another run, it starts clean", self._name)
             memory = first
         before = opened.step if opened.final else opened.step - int(task.method.window_to(opened.step))
+        guessed = memory.step < before and memory.undecided
         if memory.step <= before:
             memory = memory.told(memory.step == before and number in (opened.counted or ()))
+        self.clean = task.method.client.kept > 0 and (guessed or memory.lost is first.lost)
+        if self.clean:
+            memory = replace(memory, lost=task.method.client.cleared(memory.lost, first.lost)).told(False)
         self.memory = memory
         return memory
 

@@ -66,6 +66,11 @@ class Tally:
         self.monitor.touch()
         return True
 
+    def forget(self, name: str) -> None:
+        """A member has lost its memory: what it said before leaves the sum."""
+        if self.ledger is not None:
+            self.ledger.forget(self.members.numbers[name])
+
     def totals(self, one: OpenRound, keeper: Keeper) -> Totals:
         """What arrived, weighed and combined in the order of numbers; what does not count is left out."""
         if one.secured is not None:

@@ -9,9 +9,10 @@ the message that counts is the one that puts f g there:
     f (s_k + m + b) - b - c_k,   of which c_k keeps the share a
 
 With f = 1 that is m. So what a member had said before it was seen through leaves the sum, and comes back when it is
-trusted again. Silence counts as m = 0: where members speak on demand it says that nothing has changed, and g is
-judged in every round; where they are told when to send, whoever is silent for much longer than usual leaves the sum
-until it speaks. The price is two vectors of D numbers for each member.
+trusted again; what a member said whose memory is lost leaves it for good. Silence counts as m = 0: where members
+speak on demand it says that nothing has changed, and g is judged in every round; where they are told when to send,
+whoever is silent for much longer than usual leaves the sum until it speaks. The price is two vectors of D numbers
+for each member.
 """
 
 from __future__ import annotations
@@ -53,13 +54,14 @@ class Ledger:
         """Nobody has said anything."""
         self._said = np.zeros((0, self.dim), np.float32)
         self._held = np.zeros((0, self.dim), np.float32)
-        self._known = np.zeros(0, bool)  # who has said anything
+        self._known = np.zeros(0, bool)  # who has said anything, and remembers it
+        self._counts = np.zeros(0, bool)  # of whom something may count
         self._silent = np.zeros(0, np.int64)  # rounds since it was heard; -1 while nothing of it counts
-        self._next: dict[int, tuple[Vector, Vector, int]] = {}  # rows by number, if the round counts
+        self._next: dict[int, tuple[Any, ...]] = {}  # rows by number, if the round counts
 
     def grow(self, members: int) -> None:
         """Make room for so many members."""
-        for name, first in (("said", 0), ("held", 0), ("known", False), ("silent", -1)):
+        for name, first in (("said", 0), ("held", 0), ("known", False), ("counts", False), ("silent", -1)):
             table = getattr(self, f"_{name}")
             if len(table) < members:
                 more = np.full((members - len(table), *table.shape[1:]), first, table.dtype)
@@ -68,6 +70,16 @@ class Ledger:
     def silent(self, rounds: float = 0) -> list[int]:
         """Of whom something counts, and who was not heard in more than so many rounds before this one."""
         found: list[int] = np.flatnonzero((self._silent >= 0) & (self._silent >= rounds)).tolist()
+        return found
+
+    def forget(self, number: int) -> None:
+        """This member remembers nothing of what it said."""
+        if number < len(self._known):
+            self._known[number] = False
+
+    def forgotten(self) -> list[int]:
+        """Whose words are still in the sum, though they remember none of them."""
+        found: list[int] = np.flatnonzero(self._counts & ~self._known).tolist()
         return found
 
     def latest(self, updates: Mapping[int, Vector], others: Iterable[int], down: Down) -> dict[int, Vector]:
@@ -105,7 +117,9 @@ class Ledger:
             counts = message if whole else np.float32(factor) * (said + message + beside) - beside - held
             silent = 0 if number in updates else int(self._silent[number])
             left = number not in factors and share == 1  # with less something is left to be taken away
-            self._next[number] = said + share * message, held + share * counts, -1 if left else silent
+            knows = number in updates or (number < len(self._known) and bool(self._known[number]))
+            sums = said + share * message, held + share * counts
+            self._next[number] = *sums, -1 if left else silent, knows, knows or not left
             if number in updates or counts.any():
                 words = updates[number] if whole else self.rule.worded(counts, down)
                 found[number] = np.asarray(words, np.float32)
@@ -115,8 +129,8 @@ class Ledger:
         """The round is over; if nothing of it counted, everything is as it was."""
         for number, row in self._next.items() if counted else ():
             self.grow(number + 1)
-            self._said[number], self._held[number], self._silent[number] = row
-            self._known[number] = True
+            self._said[number], self._held[number], self._silent[number] = row[:3]
+            self._known[number], self._counts[number] = row[3:]
         self._silent[self._silent >= 0] += 1
         self._next = {}
 
@@ -127,11 +141,17 @@ class Ledger:
         """
         if self._said.nbytes + self._held.nbytes > MOST_SAVED:
             return {}
-        return {"said": self._said, "held": self._held, "known": self._known, "silent": self._silent}
+        return {
+            "said": self._said,
+            "held": self._held,
+            "known": self._known,
+            "counts": self._counts,
+            "silent": self._silent,
+        }
 
     def restore(self, arrays: Mapping[str, Numbers]) -> None:
         """Continue from an earlier `export`."""
-        for name, array in arrays.items():
+        for name, array in {"counts": arrays.get("known", self._known), **arrays}.items():
             setattr(self, f"_{name}", np.array(array, getattr(self, f"_{name}").dtype))
 
     def _says(self, update: Vector, down: Down) -> Vector:
@@ -143,6 +163,7 @@ class Ledger:
 
     def _before(self, number: int, beside: Vector) -> tuple[Vector, Vector]:
         """What a member has said so far, and what of it counts; of one who has said nothing it makes no gradient."""
-        if number >= len(self._known) or not self._known[number]:
+        if number >= len(self._known):
             return -beside, -beside
-        return self._said[number], self._held[number]
+        said = self._said[number] if self._known[number] else -beside
+        return said, self._held[number] if self._counts[number] else -beside

@@ -90,7 +90,7 @@ def weighed(
     guard.closed(len(latest), clients)
     away = ledger.silent(PATIENCE / max(guard.frequency, 1e-9)) if regular else []
     gone = {number for number in (*ledger.silent(), *said) if not guard.reads(number)}
-    gone |= (set(away) | said.keys()) - sound.keys()
+    gone |= ({*away, *ledger.forgotten()} | said.keys()) - sound.keys()
     found = ledger.counted(sound, factors, down, sorted(gone - factors.keys()))
     vectors = {number: {"update": vector} for number, vector in found.items()}
     judged = {number: factors.get(number, 0.0) for number in updates}
