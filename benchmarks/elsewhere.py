@@ -4,7 +4,8 @@ Made once, after the defaults had been chosen: networks that learn networks, ima
 one client alone sees, wandering weights, one number to learn, one client, 35,000 parameters, short runs.
 OFedDuplex gets a share of all of FedOGD's bytes, OFedGrid and OFedIQ, which broadcast whole models, of those that go
 up. "Loss" is what accuracy lost in points, or by how many per cent the squared error grew, over FedOGD with Adam on
-the same stream and seed, then its range over the seeds; behind x what was spent of the budget.
+the same stream and seed, then its range over the seeds; behind x what was spent of the budget. "First model" is what
+not learning loses.
 `python -m benchmarks elsewhere` takes all streams, `python -m benchmarks.elsewhere words one` some.
 """
 
@@ -207,6 +208,8 @@ def run(case: Elsewhere, seeds: int = SEEDS) -> list[list[object]]:
         simulate(methods.fedogd(STEP_SIZE, "authors"), stream, model, seed)
         for seed, stream in enumerate(streams)
     ]
+    still = [simulate(methods.fedogd(1e-60), stream, model, seed) for seed, stream in enumerate(streams)]
+    unlearnt = fmean(loss(mine, theirs) for mine, theirs in zip(still, whole, strict=True))
     rows: list[list[object]] = []
     for share in SHARES:
         cells: list[object] = []
@@ -225,13 +228,13 @@ def run(case: Elsewhere, seeds: int = SEEDS) -> list[list[object]]:
             cells.append(f"{fmean(lost):.1f} ({max(lost) - min(lost):.1f}) x{used:.2f}")
         unit = "%" if case.classes is None else "points"
         head = [case.make.__name__, model.dim, case.clients, case.steps, f"{100 * share:g}%"]
-        rows.append([*head, f"{fmean(map(score, whole)):.3g}", *cells, unit])
+        rows.append([*head, f"{fmean(map(score, whole)):.3g}", f"{unlearnt:.1f}", *cells, unit])
     return rows
 
 
 def main(chosen: Sequence[str] = (), seeds: int = SEEDS) -> None:
     """Print the table, stream by stream; of all, or of those that are named."""
-    head = ["stream", "D", "K", "T", "share", "FedOGD", *(text for text, _ in CONTENDERS), ""]
+    head = ["stream", "D", "K", "T", "share", "FedOGD", "first model", *(text for text, _ in CONTENDERS), ""]
     rows: list[list[object]] = [list(head)]
     for name in chosen or STREAMS:
         rows += run(STREAMS[name], seeds)

@@ -24,12 +24,15 @@ def test_steps_and_their_average() -> None:
     y = np.full(7, 0.5, np.float32)
     state = rule.begin(y, clients, 1)
     z, x, squares, a, n = y.astype(float), y.astype(float), [], 0.0, 0.0
+    first, costs, steps_back = y.astype(float), [], 0
     for number, total in enumerate(_gradients(130), 1):
+        way = y - first
         y, state = rule.apply(y, total, clients, state)
         g = total.astype(float) / clients
         squares.append(g * g)
         ages = 0.999 ** np.arange(number)[::-1]
-        u = g / (np.sqrt((ages[:, None] * np.array(squares)).sum(0) / ages.sum()) + 1e-8)
+        root = np.sqrt((ages[:, None] * np.array(squares)).sum(0) / ages.sum()) + 1e-8
+        u = g / root
         sizes = float(np.linalg.norm(u) * np.linalg.norm(z - x))
         c = float(-u @ (z - x)) / sizes if sizes > 0 else 0.0
         u /= max(1.0, float(np.linalg.norm(u)) / np.sqrt(7)) ** np.clip(-5 * c, 0, 1)
@@ -38,7 +41,14 @@ def test_steps_and_their_average() -> None:
         reach = min(1 + 3 * (number - 1) / 5, 4)
         z = z - eta * reach * np.sqrt(20 / (20 + n)) * u
         x = x + (z - x) / n
+        costs.append(float(g @ way) / root.max())
+        fading = 0.9 ** np.arange(number)[::-1]
+        energy = float(np.sum((fading * costs) ** 2))
+        doubt = np.clip(float(fading @ costs) / np.sqrt(energy) - 0.5, 0, 1) if energy > 0 else 0.0
+        stays, steps_back = 1 - 0.3 * (20 / (20 + n)) ** 2 * doubt / clients, steps_back + (doubt > 0)
+        z, x = first + stays * (z - first), first + stays * (x - first)
         np.testing.assert_allclose(y, 0.1 * z + 0.9 * x, rtol=1e-3, atol=1e-4)
+    assert 0 < steps_back < 130
 
 
 def test_a_large_gradient_that_points_back_leads_no_farther_than_a_usual_one() -> None:
@@ -70,7 +80,8 @@ def test_a_model_that_was_moved_meanwhile_goes_on_from_there() -> None:
     for total in _gradients(5):
         y, state = rule.apply(y, total, 1, state)
     total = _gradients(6)[-1]
-    stays, shifted = rule.apply(y, total, 1, state)[0], rule.apply(y + 1, total, 1, state)[0]
+    also = state._replace(start=state.start + 1)  # or the way from the first model would be another one
+    stays, shifted = rule.apply(y, total, 1, state)[0], rule.apply(y + 1, total, 1, also)[0]
     np.testing.assert_allclose(shifted, stays + 1, atol=1e-5)
 
 
@@ -90,6 +101,26 @@ def test_noise_moves_it_less_than_adam_and_change_is_followed() -> None:
     adams, ours = away[Adam], away[Averaged]
     assert ours[0] < 0.7 * adams[0]
     assert ours[1] < 0.7 * adams[1]
+
+
+def test_one_client_whose_world_turns_is_better_than_no_model() -> None:
+    """Eighty gradients of single samples, in ever longer gaps: what was learnt is soon wrong."""
+    squares: dict[bool, list[float]] = {True: [], False: []}
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        begin, end = rng.standard_normal((2, 20)) / np.sqrt(20)
+        for learns in squares:
+            rng = np.random.default_rng(100 + seed)
+            rule, w = averaged(0.01), np.zeros(20, np.float32)
+            state = rule.init(w)
+            for angle in np.linspace(0, np.pi, 80) ** 2 / np.pi:
+                goal = np.cos(angle) * begin + np.sin(angle) * end
+                squares[learns].append(float(np.sum((w - goal) ** 2)))
+                x = rng.standard_normal(20)
+                gradient = 2 * (x @ (w - goal) + 0.3 * rng.standard_normal()) * x
+                if learns:
+                    w, state = rule.apply(w, gradient.astype(np.float32), 1, state)
+    assert np.mean(squares[True]) < 0.95 * np.mean(squares[False])
 
 
 def test_it_is_a_server_like_the_others() -> None:
