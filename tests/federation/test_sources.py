@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from ofediq.errors import DataError, InputError
-from ofediq.federation.network.sources import NOT_YET, Feeder, Replay, Rows, read_lines
+from ofediq.federation.network.replay import Replay
+from ofediq.federation.network.sources import NOT_YET, Feeder, Rows, read_lines
 from ofediq.federation.protocol.inputs import Inputs
 from ofediq.federation.protocol.messages import ModelMessage
 from ofediq.methods.client import Down

@@ -55,8 +55,9 @@ def client(
 
 async def _from_file(config: ClientConfig) -> tuple[dict[str, Any], str | None]:
     from ofediq.federation.network.outlets import Outlet
+    from ofediq.federation.network.replay import Replay
     from ofediq.federation.network.session import Session
-    from ofediq.federation.network.sources import Feeder, Replay, Rows, Source
+    from ofediq.federation.network.sources import Feeder, Rows, Source
     from ofediq.federation.protocol.learner import Learner
     from ofediq.federation.protocol.memory import MemoryFile
 

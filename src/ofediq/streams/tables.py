@@ -80,7 +80,9 @@ class Table:
             )
         known = self.names if among is None else among
         shown = ", ".join(known[:_NAMES_SHOWN]) + (", ..." if len(known) > _NAMES_SHOWN else "")
-        raise DataError(f"`{argument}` must be a column of {self.path.name} ({shown}), got {name!r}")
+        raise DataError(
+            f"`{argument}` must be a column of {self.path.name} ({shown or 'it has none'}), got {name!r}"
+        )
 
 
 def read_table(path: str | Path) -> Table:

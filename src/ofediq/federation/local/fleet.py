@@ -15,7 +15,7 @@ import numpy as np
 
 from ofediq.federation.names import is_name
 from ofediq.federation.network.broker import Broker
-from ofediq.federation.network.sources import write_replay
+from ofediq.federation.network.replay import write_replay
 from ofediq.streams import Stream
 
 

@@ -1,4 +1,4 @@
-"""Where a client process gets its samples: a replay by time step, or rows in order. NumPy only."""
+"""Where a client process gets its samples: rows of a file in order, or JSON lines."""
 
 from __future__ import annotations
 
@@ -10,19 +10,16 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TextIO
 
-import numpy as np
-
-from ofediq.arrays import Flags, Floats, Numbers
 from ofediq.errors import DataError, InputError, shown
 from ofediq.federation.network.outlets import Outlet
 from ofediq.federation.protocol.learner import Learner
 from ofediq.federation.protocol.messages import Publish
-from ofediq.storage import read_arrays
 from ofediq.streams.cells import MISSING, encoding_of, header_in, names_in, separator_of, time_of_day
 from ofediq.streams.written import DateReader
 
@@ -70,46 +67,6 @@ class Source(Protocol):
         """Whether no sample will ever come again."""
 
 
-class Replay:
-    """A recorded stream: the sample of a step is always the same, however often a client is restarted.
-
-    Args:
-        path: .npz with `x` [steps, ...], `y` [steps] and `present` [steps]; `time` [steps] where samples have one.
-    """
-
-    def __init__(self, path: str | Path) -> None:
-        try:
-            found = read_arrays(Path(path))
-            if not isinstance(found, dict):
-                raise ValueError("it holds a single array without a name")
-            self.x, self.y, self.present = (found[name] for name in ("x", "y", "present"))
-            self.time = found.get("time")
-            if len({len(array) for array in found.values()}) > 1:
-                raise ValueError("its arrays must have one row per step")
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            why = getattr(error, "strerror", None) or error
-            why = f"it has no {error}" if isinstance(error, KeyError) else why
-            raise DataError(f"cannot read the recorded stream {path}: {why}") from None
-        self.exhausted = False
-        self.position = 0  # the step says which sample is next, not the client
-
-    def at(self, step: int) -> SourceSample | None:
-        """The sample of `step`, if the recording has one."""
-        if step > len(self.y):
-            self.exhausted = True
-            return None
-        if not self.present[step - 1]:
-            return None
-        time = None if self.time is None else float(self.time[step - 1])
-        return SourceSample(self.x[step - 1], self.y[step - 1], time, step)
-
-
-def write_replay(path: Path, x: Numbers, y: Numbers, present: Flags, time: Floats | None = None) -> None:
-    """Record one client's stream for `Replay`."""
-    more: dict[str, Any] = {} if time is None else {"time": time}
-    np.savez(path, x=x, y=y, present=present, **more)
-
-
 class Rows:
     """The rows of a CSV file with a header, in order, one per step.
 
@@ -140,23 +97,28 @@ class Rows:
         follow: bool = False,
     ) -> None:
         self.path, self.target, self.time, self.follow = Path(path), target, time, follow
-        self._opened().close()  # what cannot be read is said before anybody is told that this client is there
+        self.exhausted, self.position = False, 0
         self._features, self._announced = features, announced
+        with self._opened() as file, self._readable():  # before anybody is told that this client is there
+            self._require([target, *(features or ())], *names_in(_cells(file, follow)[0]))
         self._rows = self._read(start)
-        self.exhausted = False
-        self.position = 0
 
     def at(self, step: int) -> SourceSample | None:
         """The next row."""
-        try:
+        with self._readable():
             sample = next(self._rows, None)
             if sample is None and self.follow:  # another file has taken its place
                 self._rows = self._read()
                 sample = next(self._rows, None)
-        except (OSError, EOFError, zlib.error) as error:
-            raise DataError(f"cannot read on in {self.path} after row {self.position}: {error}") from None
         self.exhausted = sample is None
         return sample
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(f"cannot read on in {self.path} after row {self.position}: {error}") from None
 
     def _read(self, start: Callable[[], int] = int) -> Iterator[SourceSample]:
         """The rows after the first ones; `NOT_YET` again and again at the end of a file that grows."""
@@ -229,12 +191,15 @@ class Rows:
         if announced:
             names = list(dict.fromkeys(name if name in columns else name.partition("=")[0] for name in names))
         names = names or [name for name in columns if name not in (self.target, *clock)]
-        for name in [self.target, *clock, *names]:
+        self._require([self.target, *clock, *names], columns, repeated)
+        return names, bool(announced)
+
+    def _require(self, names: Sequence[str], columns: Sequence[str], repeated: frozenset[str]) -> None:
+        for name in names:
             if name not in columns:
                 raise DataError(f"{self.path} has no column {name!r}; it has {', '.join(columns)}")
             if name in repeated:
                 raise DataError(f"{self.path} must have one column {name!r}, got several")
-        return names, bool(announced)
 
 
 def _cells(file: TextIO, follow: bool) -> tuple[list[str], Iterator[list[str | None] | None]]:
