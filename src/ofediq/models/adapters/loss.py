@@ -38,6 +38,7 @@ class LossModel(Model):
         layout: how a flat vector unfolds into the tree.
         source: which adapter made the model.
         lowered: how a stack of layers is found that computes instead, or why not at all.
+        head: the loss from outputs and label, where that is what it is.
     """
 
     name: str
@@ -50,6 +51,7 @@ class LossModel(Model):
     convex: bool = False
     chunk: int = 256
     lowered: Lowering | str = "the loss is a function of its own"
+    head: Callable[[Array, Array], Array] | None = None
 
     @property
     def dim(self) -> int:  # type: ignore[override]  # derived here, an attribute in the base class
@@ -194,17 +196,25 @@ class LossModel(Model):
 
     def _predict_of(self, tree: Any, x: Array) -> Array:
         assert self.outputs is not None
-        outputs = self.outputs(tree, x)
+        return self._predicted(self.outputs(tree, x))
+
+    def _predicted(self, outputs: Array) -> Array:
         return outputs.argmax() if self.task == "classification" else outputs.reshape(())
 
     def _evaluate_one(self, params: Array, x: Array, y: Array) -> tuple[Array, Array]:
         return self._evaluate_of(self.layout.unflatten(params), x, y)
 
     def _evaluate_of(self, tree: Any, x: Array, y: Array) -> tuple[Array, Array]:
-        loss = self._loss_of(tree, x, y)
-        if self.outputs is None:
-            return loss, loss
-        prediction = self._predict_of(tree, x)
+        if (
+            self.head is not None and self.outputs is not None
+        ):  # once: a compiler does not see that kernels do the same
+            outputs = self.outputs(tree, x)
+            loss, prediction = self.head(outputs, y), self._predicted(outputs)
+        else:
+            loss = self._loss_of(tree, x, y)
+            if self.outputs is None:
+                return loss, loss
+            prediction = self._predict_of(tree, x)
         if self.task == "classification":
             return loss, (prediction != y).astype(np.float32)
         return loss, (prediction - y) ** 2
@@ -238,7 +248,7 @@ def model_of_outputs(
 
     chunk = checked_chunk(chunk, layout.shapes)
     how = lowered if lower else f"{name!r} was not to be lowered"
-    return LossModel(name, task, loss, checked, start, layout, source, convex, chunk, how)
+    return LossModel(name, task, loss, checked, start, layout, source, convex, chunk, how, loss_of)
 
 
 def from_loss(
