@@ -210,6 +210,19 @@ def test_budgets_that_pay_for_a_message_or_two_have_windows_too(dim: int, budget
         assert len(method.ends(steps)) <= steps
 
 
+@pytest.mark.parametrize(("dim", "clients", "steps"), [(11, 50, 500), (2, 100, 480), (26, 500, 200)])
+def test_a_contract_that_pays_for_one_broadcast_has_it(dim: int, clients: int, steps: int) -> None:
+    """Also where the usual share of what goes down would not pay for it."""
+    method = methods.at_budget(
+        "ofedduplex", 0.001, dim, clients, preset="authors", steps=steps, budget_of="total"
+    )
+    paid = 0.001 * fedogd_bytes(dim) * steps
+    opened = Connection().broadcast_bytes(method) + 4 + min(16, 4 * dim)  # the number that steers, a message
+    assert paid / (1 + np.sqrt(185 / clients)) < opened < 0.8 * paid
+    assert method.ends(steps).size == 1
+    assert expected_bytes(method, "total", dim, clients) * steps <= 1.02 * paid
+
+
 def test_few_windows_begin_late_and_most_of_the_budget_is_spent_before_the_last_of_them() -> None:
     with pytest.raises(InputError, match=r"`shortest` must lie in \[1, longest\], got 9"):
         Growing(8.0, 64, 9.0)

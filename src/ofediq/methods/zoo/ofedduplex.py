@@ -24,9 +24,10 @@ from ofediq.methods.server.rule import Adam, ServerRule
 from ofediq.methods.server.timed import timed
 from ofediq.methods.zoo.walking import MeanWalk, walk
 
-_LEAST = 128.0  # bits of a message that says anything
+_LEAST = 128.0  # bits of a message that says anything, where the whole model has no fewer
 _CLIENTS = 185.0  # how many make a byte up worth as much as one down
 _DOWN = 0.3  # of all bytes, at least: with few clients windows would be long otherwise
+_MOST_DOWN = 0.8  # where that pays for the only message of a run
 _FARTHEST, _FEW = 4.0, 64.0  # times Adam's move, where there are so few of them or fewer
 _REACH = 3.0  # of averaged steps: farther ones, few and rounded, ruin regressions
 _LONG = 10.0  # steps of a window from which on clients walk by themselves
@@ -93,7 +94,7 @@ def ofedduplex(
         preset: which server rule, see `methods.presets`; sampling is the method's own.
         down: share of the bytes that goes into broadcasts. By default 1 / (1 + sqrt(185 / K)): what goes up adds up
             over the clients, what goes down does not. At least 0.3 where clients do not walk, and always more where
-            they have not that much to send.
+            they have not that much to send; where clients walk up to 0.8 if that pays for the run's only broadcast.
         front: how much the uplink leans towards early steps, see `Budget`.
         lean: how much broadcasts lean towards early ones, see `Metered`; half of it where clients walk.
         power: how much farther Adam moves after a longer window, see `Timed`.
@@ -125,6 +126,8 @@ def ofedduplex(
         down = max(down, 0.0 if walking else _DOWN)
         rhythm = _rhythm(down * each, opening, dim, steps, left)
         down = max(down, _least_down(longest_message(dim) + beside, opening + rhythm.message))
+        once = (opening + min(_LEAST, 32.0 * dim)) / each / (steps or math.inf)
+        down = max(down, once) if walking and once < _MOST_DOWN else down  # one message is better than none
     rhythm = _rhythm(down * each, opening, dim, steps, left)
     windows, period, mean, often, message = rhythm
     kept = min(0.5, 16 ** (-message / dim)) if keeps is None else keeps
@@ -167,13 +170,13 @@ def _in_windows(server: ServerRule, mean: float) -> ServerRule:
 
 def _rhythm(each: float, opening: float, dim: int, steps: int | None, left: float) -> _Rhythm:
     """Messages out of `each` bits per step, whose x bits per parameter leave `left` to the power of -x behind."""
-    wanted = max(_LEAST, _message_bits(each, opening, dim, left))
+    wanted, least = _message_bits(each, opening, dim, left), min(_LEAST, 32.0 * dim)
     mean = max(1.0, (opening + wanted) / each)  # steps per window
-    affordable = math.ceil((opening + _LEAST) / each)  # steps that pay for the shortest message
+    affordable = math.ceil((opening + least) / each)  # steps that pay for the shortest message
     windows = None if steps is None or mean == 1 or affordable > steps else _windows(mean, steps)
     period = 1 if windows is not None else max(round(mean), affordable)
     count = 1 / period if windows is None or steps is None else len(windows.ends(steps)) / steps
-    return _Rhythm(windows, period, mean, count, max(_LEAST, each / count - opening))
+    return _Rhythm(windows, period, mean, count, max(least, each / count - opening))
 
 
 def _message_bits(each: float, opening: float, dim: int, left: float) -> float:
@@ -185,7 +188,7 @@ def _message_bits(each: float, opening: float, dim: int, left: float) -> float:
     found, base = 0.2, math.log(left)
     for _ in range(20):
         found = math.log1p(base * (opening / dim + found)) / base
-    return dim * max(found, math.sqrt(each / dim / 1.32))
+    return min(max(_LEAST, dim * found, dim * math.sqrt(each / dim / 1.32)), 32.0 * dim)
 
 
 def _longest(steps: int | None, count: float) -> float:
