@@ -36,7 +36,7 @@ MODELS = {
     "softmax": ModelSpec("softmax", (784,), "classification", classes=10),
     "cnn": ModelSpec("cnn", (28, 28), "classification", classes=10),
 }
-METHODS = ("ofediq", "fedogd")
+METHODS = ("ofediq", "ofedgrid", "fedogd")
 ALONE = {"softmax": (200, 500, 1000, 2000, 5000), "cnn": (200, 500, 1000)}
 LIVE = (200, 1000, 5000)
 MOST_LEARNERS = 1000
@@ -46,14 +46,14 @@ BUDGET = 0.1
 def server(method: str, model: str, clients: int, rounds: int | None = None) -> Coordinator:
     """A coordinator that waits for all of its clients."""
     spec = MODELS[model]
-    chosen = at_budget(method, BUDGET, spec.build().dim, clients, steps=10_000)
+    chosen = at_budget(method, BUDGET, spec.build().dim, clients)
     everyone = tuple(names(clients))
     rules = Rules(roster=everyone, open=False, min_clients=clients, rounds=rounds, deadline=600.0)
     return coordinate("f", chosen, spec, rules)
 
 
-def alone(method: str, model: str, clients: int, rounds: int = 8) -> tuple[float, float]:
-    """Seconds of the server's own work in a round, and updates in it; the first rounds are not counted."""
+def alone(method: str, model: str, clients: int, rounds: int = 10) -> tuple[float, float]:
+    """Seconds of the server's own work in a round, and updates in it; the best of the last four rounds."""
     keep_freed_memory()  # as `Server` does
     one = server(method, model, clients)
     everyone, rng = names(clients), np.random.default_rng(0)
@@ -71,20 +71,27 @@ def alone(method: str, model: str, clients: int, rounds: int = 8) -> tuple[float
         seconds.append(time.process_time() - start)
         if one.step != number + 1:
             raise SystemExit(f"round {number + 1} is still open: {one.monitor.rejected}")
-    return min(seconds[2:]), updates
+    return min(seconds[-4:]), updates
 
 
 def said(one: Coordinator, vectors: Any) -> list[tuple[str, bytes]]:
-    """What the clients of the open round say."""
-    method, down, step = one.method, one.keeper.state.down, one.step + 1
+    """What the clients of the open round say: no two of them the same, and none louder than the others."""
+    method, down, step, clients = one.method, one.keeper.state.down, one.step + 1, len(one.members)
     due, found = one._round.due if one._round else None, []
+    signal = None if method.compress.signal is None else float(down.scalars[method.compress.signal])
     for number, name in enumerate(one.members.numbers):
         if due is not None and name not in due:
             continue
-        sends = due is not None or number % 2 == 0
-        signal = None if method.compress.signal is None else float(down.scalars[method.compress.signal])
-        encoded = method.compress.encode(vectors[number % 16], Address(one.task.seed, step, number), signal)
-        body = write_body({"update": encoded}, step) if sends else b""
+        update, address = (
+            np.roll(vectors[number % 16], number),
+            Address(one.task.seed, step, np.array([number])),
+        )
+        sends, rate = [True], np.ones(1, np.float32)
+        if due is None:
+            loud = np.linalg.norm(update[None], axis=1)
+            sends, rate = method.participation.draw(address, clients, loud, np.float32(signal))
+        encoded = method.compress.encode(update / rate, address._replace(client=number), signal)
+        body = write_body({"update": encoded}, step) if sends[0] else b""
         found.append((f"f/u/{name}", UpdateMessage(Report(1, 0.0, 1.0), step, body).encode()))
     return found
 

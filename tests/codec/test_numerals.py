@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ofediq.codec import Quantized, quantize
+from ofediq.codec import Encoded, Grid, Quantized, quantize
 from ofediq.codec.entropy import decode_entropy, encode_entropy
 from ofediq.codec.stack import Stack
 from ofediq.errors import WireError
@@ -95,6 +95,29 @@ def test_whole_messages_are_read_as_in_python(dim: int, levels: int, norm_bits: 
     damaged += [payload[:at] + bytes([int(rng.integers(256))]) + payload[at + 1 :] for at in places]
     for one in damaged:
         assert read(one, shape, "1") == read(one, shape, "0")
+
+
+def read_grid(message: Encoded, dim: int, step: float, switch: str) -> object:
+    """The numbers in a message on a common grid, or what is wrong with it."""
+    with mock.patch.dict(os.environ, {library.SWITCH: switch}):
+        try:
+            return Grid().decode(message, dim, Address(0, 1, 2), step).tobytes()
+        except WireError as error:
+            return str(error)
+
+
+@given(st.integers(1, 9000), st.floats(-4, 1), st.integers(0, 2**32 - 1))
+@settings(max_examples=60)
+def test_messages_on_a_grid_are_read_as_in_python(dim: int, coarse: float, seed: int) -> None:
+    rng, step = np.random.default_rng(seed), 10.0**coarse
+    update = rng.standard_normal(dim) * (rng.random(dim) < rng.random())
+    made = Grid().encode(update.astype(np.float32), Address(0, 1, 2), step)
+    payload = made.payload
+    places = rng.integers(0, max(1, len(payload)), 6 if payload else 0)
+    damaged = [payload[:at] + bytes([int(rng.integers(256))]) + payload[at + 1 :] for at in places]
+    for one in (payload, payload[:-1], payload + b"\1", *damaged):
+        found = [read_grid(Encoded(one, made.tail), dim, step, switch) for switch in "01"]
+        assert found[0] == found[1]
 
 
 @given(st.integers(1, 3000), st.sampled_from([1, 3, 17, 2**15]), st.integers(0, 2**32 - 1))

@@ -20,11 +20,11 @@ from tests.federation.test_guard import send, started
 
 
 def test_a_member_gets_a_multiple_of_its_share_and_no_more() -> None:
-    purse, fair, members = Allowance(Purse(1000.0)), 1000.0, 10
+    purse, fair, members = Purse(1000.0), 1000.0, 10
     sent = 0
     for _ in range(1000):
-        sent += 700 * purse.pays(0, 700, members)
-        assert purse.pays(1, int(fair / members), members)
+        sent += 700 * int(purse.pays([0], [700], members)[0])
+        assert purse.pays([1], [int(fair / members)], members).all()
         purse.closed()
     assert sent <= SHARE * fair / members * (1000 + CARRIED)
     assert sent >= SHARE * fair / members * 900

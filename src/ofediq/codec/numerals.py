@@ -68,9 +68,12 @@ _ROOM = 16  # symbols that C may write past the end: the padding of a group
 
 
 def read_message(
-    payload: bytes, dim: int, levels: int, blocks: int, norm_bits: int
+    payload: bytes, dim: int, levels: int, blocks: int = 1, norm_bits: int = 0
 ) -> tuple[Symbols, Vector] | None:
-    """`entropy.decode_entropy` of a payload that is in order; None where it is not, or there is no compiled code."""
+    """`entropy.decode_entropy` of a payload that is in order; None where it is not, or there is no compiled code.
+
+    With norms of 0 bits there are none in the payload, and all symbols are.
+    """
     code = library.find()
     if code is None:
         return None

@@ -91,6 +91,7 @@ def digit_bytes(count: int, base: int) -> int:
     return sum(each.groups * each.low_bytes for each in rounds) + (_last_bits(rounds) - 1) // 8
 
 
+@lru_cache(maxsize=256)
 def packed_symbol_bytes(dim: int, levels: int) -> int:
     """Whole bytes of `dim` packed symbols, as `digit_bytes`."""
     return digit_bytes(dim, 2 * levels + 1)

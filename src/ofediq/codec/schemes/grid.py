@@ -12,6 +12,7 @@ from ofediq.codec.arithmetic import MAX_LEVELS, MAX_NORM, TINY, signed_symbols, 
 from ofediq.codec.draws import stream_draws
 from ofediq.codec.entropy import pop_symbols, push_symbols
 from ofediq.codec.message import Symbols
+from ofediq.codec.numerals import read_message
 from ofediq.codec.packed import pack, packed_symbol_bytes, unpack
 from ofediq.codec.schemes.scheme import (
     Encoded,
@@ -159,6 +160,9 @@ def _fixed(packed: int, dim: int, own: bool) -> int:
 def _read_entropy(payload: bytes, dim: int) -> Symbols:
     if not payload:
         return np.zeros(dim, np.int32)
+    compiled = read_message(payload, dim, MAX_LEVELS)
+    if compiled is not None:
+        return compiled[0]
     weights, start = read_model(payload, 0, MAX_LEVELS)
     stack = Stack(payload[start:])
     return pop_symbols(stack, dim, weights)

@@ -14,9 +14,9 @@ MESSAGES, PER_SECOND, PER_ROUND = 64.0, 16.0, 8.0
 class Allowance:
     """Messages by name, bits by number; what exceeds them is dropped unread.
 
-    >>> allowance = Allowance(Purse(fair=1000.0))
-    >>> allowance.pays(0, bits=100_000, members=10), allowance.pays(0, bits=10_000, members=10)
-    (False, True)
+    >>> allowance = Allowance(Purse())
+    >>> [allowance.hears("u/pi-03", now=0.0) for _ in range(66)][-3:]
+    [True, False, False]
     """
 
     purse: Purse
@@ -30,10 +30,6 @@ class Allowance:
         left = min(MESSAGES, left + gained)
         self._messages[name] = (max(0.0, left - 1), now, self.rounds)
         return left >= 1
-
-    def pays(self, number: int, bits: int, members: int, kept: float = 1.0) -> bool:
-        """Whether this member may still send so many bits, see `Purse.pays`; if so they are spent."""
-        return bool(self.purse.pays([number], [bits], members, kept)[0])
 
     def closed(self) -> None:
         """A round is over; strangers are forgotten, so that names cost no memory."""

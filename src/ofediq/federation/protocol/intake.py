@@ -74,9 +74,6 @@ class Intake:
         elif said.body and not self._tally.trusts(name):
             self._monitor.reject(name, "quarantined")  # it is heard, but its update is not read
             self._accept(name, said)
-        elif said.body and not self._pays(name, said.body):
-            self._monitor.reject(name, "beyond its share")
-            self._accept(name, said)
         elif said.body and one is not None:
             one.unread[name] = said
             if len(one.unread) >= one.together:
@@ -92,11 +89,14 @@ class Intake:
         self._tally.forget(name)
 
     def read_all(self) -> None:
-        """Read the updates that wait for it, in the order in which they came."""
+        """Read the updates that wait for it, in the order in which they came, but those that no budget pays for."""
         one = self.round
         if one is None or not one.unread:
             return
         unread, one.unread = one.unread, {}
+        for name in self._unpaid(unread):
+            self._monitor.reject(name, "beyond its share")
+            self._accept(name, unread.pop(name))
         for (name, said), found in zip(unread.items(), self._read(one, unread), strict=True):
             if isinstance(found, WireError):
                 self._malformed(name)
@@ -171,12 +171,14 @@ class Intake:
             one.updates[name] = decoded
             one.bits += decoded.bits
 
-    def _pays(self, name: str, body: bytes) -> bool:
+    def _unpaid(self, said: Mapping[str, UpdateMessage]) -> list[str]:
+        """Whose messages cost more than they may, see `Purse`."""
         if self.allowance.purse.fair is None:
-            return True
-        number = self._members.numbers[name]
-        kept = float(self._tally.guard.kept(number))
-        return self.allowance.pays(number, 8 * len(body), len(self._members), kept)
+            return []
+        numbers = [self._members.numbers[name] for name in said]
+        bits, kept = [8 * len(one.body) for one in said.values()], self._tally.guard.kept(numbers)
+        paid = self.allowance.purse.pays(numbers, bits, len(self._members), kept)
+        return [name for name, pays in zip(said, paid.tolist(), strict=True) if not pays]
 
     def _read(self, one: OpenRound, said: Mapping[str, UpdateMessage]) -> list[Update | WireError]:
         """Updates, or, where they must not be read, the fact that they came; errors where they cannot be."""

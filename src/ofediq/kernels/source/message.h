@@ -16,7 +16,7 @@ struct message {
     const int64_t *widths;  /* [classes] magnitudes in each */
     const int64_t *book;    /* [BOOK][classes] densities of the known tables, 0 behind their end */
     int64_t bytes, dim, blocks;
-    int32_t classes, norm_bytes;
+    int32_t classes, norm_bytes; /* 0: no norms are said, and no block is left out */
     int32_t *symbols;       /* [dim + MOST_GROUP], out */
     uint32_t *norms;        /* [blocks], out, as bit patterns */
 };
@@ -165,7 +165,8 @@ API int32_t read_message(const struct message *m) {
     struct stack stack = {m->payload + start, below, 0};
     if (length > 0) memcpy(&stack.state, m->payload + start + 4 * below, length - 4 * below);
     if (!pop_norms(m, &stack, &norms, m->symbols)) return 1;
-    for (int64_t block = 0; block < m->blocks; block++) coded += m->norms[block] ? block_size(m, block) : 0;
+    for (int64_t block = 0; block < m->blocks; block++)
+        coded += m->norms[block] || !m->norm_bytes ? block_size(m, block) : 0;
     if (coded <= SHORT_STACK || !pop(&stack, &symbols, coded, -(symbols.size / 2), m->symbols)) return 1;
     if (stack.count || stack.state) return 1;
     if (coded < m->dim) spread_symbols(m, coded);

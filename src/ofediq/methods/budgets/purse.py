@@ -38,6 +38,7 @@ class Purse:
         self._spent = np.zeros(0)  # beyond what was gained
         self._when = np.zeros(0, np.int64)  # in which round
         self._mean = np.zeros(0)  # length of its messages, also of those that were dropped
+        self._typical: float | None = None  # `_usual` of the round: it looks at all members
 
     @classmethod
     def of(cls, method: Method) -> Purse:
@@ -68,18 +69,20 @@ class Purse:
         return np.asarray(fits)
 
     def _usual(self, members: int) -> float:
-        """The lower median over members of the length of their messages; who has sent none counts with 0.
+        """The lower median over members of the length of their messages before this round; who sent none has 0.
 
         So a minority cannot say what is usual, however early and often it sends.
         """
-        silent = max(0, members - self._mean.size)
-        lengths = np.sort(self._mean)
-        place = (lengths.size + silent - 1) // 2 - silent
-        return float(lengths[place]) if place >= 0 else 0.0
+        if self._typical is None:
+            silent = max(0, members - self._mean.size)
+            lengths = np.sort(self._mean)
+            place = (lengths.size + silent - 1) // 2 - silent
+            self._typical = float(lengths[place]) if place >= 0 else 0.0
+        return self._typical
 
     def closed(self) -> None:
         """A round is over."""
-        self.rounds += 1
+        self.rounds, self._typical = self.rounds + 1, None
 
     def grow(self, members: int) -> None:
         """Make room for so many."""
@@ -102,4 +105,4 @@ class Purse:
         """Continue from an earlier `export`."""
         self.rounds = int(arrays["rounds"])
         self._spent, self._when = np.array(arrays["spent"]), np.array(arrays["when"])
-        self._mean = np.array(arrays.get("mean", np.zeros_like(self._spent)))
+        self._mean, self._typical = np.array(arrays.get("mean", np.zeros_like(self._spent))), None

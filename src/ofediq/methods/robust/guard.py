@@ -123,7 +123,8 @@ class Guard:
     def kept(self, numbers: npt.ArrayLike) -> Floats:
         """The mean share that was left of these members' last updates, by their lengths."""
         who = np.asarray(numbers, np.int64)
-        self.grow(int(who.max(initial=-1)) + 1)
+        if who.max(initial=-1) >= len(self._lost):
+            self.grow(int(who.max()) + 1)
         found: Floats = 1.0 - self._lost[who].astype(np.float64)
         return found
 
