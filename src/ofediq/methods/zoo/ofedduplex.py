@@ -176,7 +176,7 @@ def _rhythm(each: float, opening: float, dim: int, steps: int | None, left: floa
     windows = None if steps is None or mean == 1 or affordable > steps else _windows(mean, steps)
     period = 1 if windows is not None else max(round(mean), affordable)
     count = 1 / period if windows is None or steps is None else len(windows.ends(steps)) / steps
-    return _Rhythm(windows, period, mean, count, max(least, each / count - opening))
+    return _Rhythm(windows, period, mean, count, min(max(least, each / count - opening), 32.0 * dim))
 
 
 def _message_bits(each: float, opening: float, dim: int, left: float) -> float:
