@@ -24,6 +24,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ofediq.arrays import Numbers
+from ofediq.differences import differing, short_text
 from ofediq.errors import CheckpointError, extra, require
 from ofediq.locks import lock
 
@@ -322,25 +323,6 @@ def _rebuild(like: Any, path: str, arrays: Arrays) -> Any:
     if isinstance(like, (tuple, list)) and not hasattr(like, "_fields"):
         return type(like)(built.values())
     return type(like)(**built)
-
-
-def differing(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Where two JSON values differ, and both values there; `...` where one of them has none.
-
-    >>> list(differing({"seed": 0, "rule": {"rate": 1}}, {"seed": 0, "rule": {}}))
-    [('rule.rate', 1, Ellipsis)]
-    """
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        for key in dict.fromkeys([*other, *one]):
-            yield from differing(one.get(key, ...), other.get(key, ...), f"{path}.{key}" if path else key)
-    elif one != other:
-        yield path, one, other
-
-
-def short_text(value: Any) -> str:
-    """A value in a sentence about a difference."""
-    text = "missing" if value is ... else str(value)
-    return text if len(text) <= 80 else f"{text[:50]} ... {text[-25:]}"
 
 
 def _pack(file: BinaryIO, text: str, arrays: Arrays, compression: int) -> None:

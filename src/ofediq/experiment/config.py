@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from ofediq.differences import differing
 from ofediq.errors import DataError, InputError, refusing, require
 from ofediq.settings import (
     FilePath,
@@ -209,8 +210,6 @@ class Config(Settings):
         >>> Config(budget=0.1).difference(Config())
         'budget is 0.1, not 0.01'
         """
-        from ofediq.storage import differing  # here: a command's help page must not load NumPy
-
         found = differing(self.to_dict(), other.to_dict())
         return next((f"{name} is {mine}, not {theirs}" for name, mine, theirs in found), "")
 

@@ -33,9 +33,7 @@ PRESETS = ("paper", "authors")
 SERVERS = ("descend", "adam", "averaged", "coin", "adaptive")
 _FIRST, _FIRST_LABELS, _FIRST_DEEP = 6e-4, 6e-3, 1e-4  # first moves of the adaptive server, for one client
 _FIRST_LARGEST = 0.03
-_FIRST_SUM = (
-    0.08  # of a linear model for a number: by so many units all first moves together change a prediction
-)
+_FIRST_SUM = 0.08  # units by which all first moves together change a linear model's prediction of a number
 _WIDEST = 128  # features of an own model of second order, and of one with large first moves
 _OWN_MODELS = 2**26  # numbers that the own models of all clients may take together
 

@@ -368,11 +368,9 @@ class Coordinator:
             self.monitor.reject(name, "not finite")
         self._intake.closed()
         bits, present = (float(one.bits), down_bits + one.catching_up), len(self.members.present)
-        reports = self._intake.believed()
-        counted = [report for _, report in reports]
-        record = closed_round(self.method, self.task.dim, one, counted, present, bits, now - one.since)
-        alarms = self.monitor.alarms
-        self.monitor.record(record)
+        reports, alarms = self._intake.believed(), self.monitor.alarms
+        counted, took = [report for _, report in reports], now - one.since
+        self.monitor.record(closed_round(self.method, self.task.dim, one, counted, present, bits, took))
         if self.monitor.alarms > alarms:
             log.warning("server: prediction errors have risen by step %d: the data drift", self.step)
         changed = self.keeper.judge(reports, self.monitor, len(self.members))

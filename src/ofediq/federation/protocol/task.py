@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ofediq.arrays import Array
+from ofediq.differences import differing, short_text
 from ofediq.errors import InputError, WireError, require, told
 from ofediq.federation.protocol.limits import Limits
 from ofediq.federation.protocol.messages import ModelMessage, Near, read_json, write_json
@@ -19,7 +20,6 @@ from ofediq.methods import Broadcast, ClientRule, Compressor, Method, Participat
 from ofediq.methods.budgets.windows import Growing
 from ofediq.methods.pieces import describe, restore
 from ofediq.models import Model, build, build_anchored
-from ofediq.storage import differing, short_text
 from ofediq.streams.features import Pipeline
 
 
