@@ -5,8 +5,7 @@ of member l and what member k wanted before it, the sum of x over the root of th
 deviation 1, where l knows nothing of k's wish, whatever the tails and the scales (V. de la Pena, M. Klass, T. Lai:
 Self-normalized processes, 2004). Each other member has such a vote on k. Of n that mean nothing the middle one lies
 within 3 of its deviations, 1.25 / sqrt(n); where it is below that most of them oppose k, and k does not count. Votes
-of those who do not count are not counted either, and so on until nothing changes. Where members have sent little
-everyone is opposed (single samples of many classes are), so it is asked how far below the middle member.
+of those who do not count are not counted either, and so on until nothing changes.
 
 Where data differ everyone is opposed a little: what they want adds up to nothing where the model comes to rest. So
 this is asked only where most want nothing of their own that the others do not want.
@@ -49,8 +48,7 @@ def trusted(sums: Floats, squares: Floats) -> Floats:
     for _ in range(_TURNS):
         middle = _medians(votes, weights)
         spread = np.maximum(1.0, _NORMAL * _medians(np.abs(votes - middle), weights))
-        below = middle - min(0.0, lower_median(middle))
-        found = np.clip(SURE + below * np.sqrt(others) / (_MEDIAN * spread), 0.0, 1.0)
+        found = np.clip(SURE + middle * np.sqrt(others) / (_MEDIAN * spread), 0.0, 1.0)
         if 2 * found.sum() <= len(votes):  # whom the others oppose are few
             return np.ones(len(votes))
         if np.array_equal(found, weights):
