@@ -68,6 +68,10 @@ def test_what_is_not_understood_gets_a_sentence() -> None:
         combine_rule("trimmed_mean(share=0.7)")
     with pytest.raises(InputError, match="`attack` must be one of flip"):
         methods.attack("explode")
+    with pytest.raises(InputError, match="`combine` must be a name"):
+        combine_rule("krum(")
+    with pytest.raises(InputError, match="`attack` must be a name"):
+        methods.attack("flip(")
 
 
 @pytest.mark.parametrize("text", ["flip(share=0.3, size=990)", "scale(size=1000)", "constant"])

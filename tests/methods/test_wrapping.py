@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from ofediq import methods
+from ofediq.errors import InputError
 from ofediq.methods import ServerRule, Still, steered
-from ofediq.methods.privacy import Promised
+from ofediq.methods.budgets.purse import Purse
+from ofediq.methods.budgets.steered import budget_of
+from ofediq.methods.privacy import last_step_of, least_of, promise_of
+from ofediq.methods.server.promised import Promised
 from ofediq.methods.server.rule import Totals
 from ofediq.methods.server.shifted import Shifted
 from ofediq.methods.server.timed import timed
@@ -45,3 +50,26 @@ def test_what_is_declared_is_said(names: tuple[str, ...], inner: str) -> None:
     assert np.isfinite(params).all()
     if inner != "control variates":  # which cannot do without their own rule
         assert rule.around(methods.descend(0.2)).name == "descend"
+
+
+@pytest.mark.parametrize("name", ["promised", "shifted", "timed"])
+def test_a_method_is_asked_for_its_rules_at_any_depth(name: str) -> None:
+    """Who wraps a steered or a private method changes neither its budget nor its promise."""
+    around = AROUND[name]
+    grid, private = methods.ofedgrid(1000.0), methods.make("private(keep=60, senders=10, unit=member, steps=4)")
+    for one in (grid, replace(grid, server=around(grid.server))):
+        budget = budget_of(one)
+        assert budget is not None and budget.bits_per_step == 1000.0
+        assert Purse.of(one).fair == 1000.0
+    around = AROUND["timed" if name == "promised" else name]
+    for one in (private, replace(private, server=around(private.server))):
+        assert (promise_of(one), last_step_of(one)) == (promise_of(private), 4)
+        assert least_of(one) == least_of(private) > 0
+        with pytest.raises(InputError, match="`combine` must be sum in a private method"):
+            methods.with_combine(one, methods.combine_rule("krum"))
+
+
+def test_clients_that_mix_models_keep_their_geometry() -> None:
+    entropic = methods.mixed(methods.fedomd(1, mirror="simplex"), 10, 2)
+    with pytest.raises(InputError, match="`rule` must use the simplex mirror map"):
+        methods.with_server(entropic, methods.descend(0.1))

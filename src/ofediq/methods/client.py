@@ -56,10 +56,8 @@ class Outcome(NamedTuple):
 class ClientRule(Ranged):
     """The base of all client rules; the defaults are those of a client without memory.
 
-    It may also offer `descent`, the step size eta of a rule that is g' = g - eta gradient and nothing else. Without
-    it no regret bound is claimed for windows of more than one step.
-
     Attributes:
+        mirror: the geometry that it descends in.
         moves: False if the own model stays at the window's start, so that all clients share it.
         divides: whether updates are divided by the probability of sending, which makes their sum unbiased.
         idle: whether a client that does not send may be left out: nothing that it learnt or remembers is used.
@@ -68,12 +66,21 @@ class ClientRule(Ranged):
         kept: share of what a client `says` that the server goes on adding in later rounds; 0 where it forgets.
     """
 
+    mirror: MirrorMap = Euclidean()
     moves: bool = True
     divides: bool = True
     idle: bool = True
     personal: bool = False
     receipts: bool = False
     kept: float = 0.0
+
+    @property
+    def descent(self) -> float | None:
+        """The step size eta of a rule that is g' = g - eta gradient and nothing else.
+
+        Without it no regret bound is claimed for windows of more than one step.
+        """
+        return None
 
     @property
     def plain(self) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ofediq.arrays import Array, namespace
+from ofediq.calls import parse_call
 from ofediq.errors import require, require_choice
 from ofediq.methods.pieces import describe, piece, restore
 from ofediq.methods.robust.guard import CLIP
@@ -203,9 +204,7 @@ def combine_rule(text: str) -> Combine:
     >>> combine_rule("krum(hostile=0.3)")
     Krum(hostile=0.3, keep=1)
     """
-    from ofediq.methods.registry import parse
-
-    name, given = parse(text)
+    name, given = parse_call(text, what="combine")
     require_choice("combine", name, tuple(COMBINES))
     rule: Combine = restore({**describe(COMBINES[name]()), **given}, Combine)
     return rule

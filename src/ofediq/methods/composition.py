@@ -19,6 +19,7 @@ from ofediq.methods.combine import Combine, Sum
 from ofediq.methods.compress import Compressor, Identity
 from ofediq.methods.participation import Participation
 from ofediq.methods.pieces import describe
+from ofediq.methods.server.promised import Promised
 from ofediq.methods.server.rule import ServerRule
 from ofediq.settings import Ranged
 
@@ -67,7 +68,8 @@ class Method(Ranged):
         super().__post_init__()
         if self.topology != "federated" and not self.broadcast.exact:
             raise InputError(f"`broadcast` must be whole without a server, got topology {self.topology!r}")
-        if getattr(self.server, "promise", None) is not None:
+        promised = self.server.part(Promised)
+        if promised is not None and promised.promise is not None:
             rule = "must not look at updates in a private method, since who sends tells about them"
             require(self.participation.foreseeable, "participation", rule, self.participation)
             rule = "must be sum in a private method: each message has a part of the noise, and sums have all of it"

@@ -26,9 +26,6 @@ from ofediq.theory import quantizer_variance
 class Compressor(codec.Scheme):
     """From updates to what the server receives, with a count of bits: a `codec.Scheme`.
 
-    One that is unbiased may also offer `variance(dim)`: sigma_q^2 with E||Q(u) - u||^2 <= sigma_q^2 ||u||^2 for
-    every update u of `dim` numbers. Without it no regret bound is claimed.
-
     Attributes:
         coding: raw or packed, whose bits are exact; or entropy, whose bits are those of an ideal code.
         signal: name of the broadcast number that it rounds to, see `Down.scalars`; None for none.
@@ -37,6 +34,13 @@ class Compressor(codec.Scheme):
 
     coding: Any
     scheduled: ClassVar[bool] = False
+
+    def variance(self, dim: int) -> float | None:
+        """sigma_q^2 of an unbiased one: E||Q(u) - u||^2 <= sigma_q^2 ||u||^2 for every update u of `dim` numbers.
+
+        None where that is not proven: then no regret bound is claimed.
+        """
+        return None
 
     def on_device(self) -> Compressor:
         """The same for one real client: what must stay its secret is drawn from secret numbers there."""

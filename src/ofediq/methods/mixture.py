@@ -34,6 +34,7 @@ class Beside(ClientRule):
     inner: ClientRule
     personal = True
     idle = False  # who does not send goes on learning
+    mirror = of_inner()
     moves = of_inner()
     divides = of_inner()
     receipts = of_inner()

@@ -25,15 +25,15 @@ from ofediq.settings import Count, Fraction, Positive, Ranged
 class Participation(Ranged, abc.ABC):
     """Who sends, and with which probability.
 
-    It may also offer `independent`, true if every client sends with its rate whatever the others, other steps and the
-    updates are. Without it no regret bound is claimed.
-
     Attributes:
+        independent: whether every client sends with its rate whatever the others, other steps and the updates are.
+            Without it no regret bound is claimed.
         foreseeable: whether anyone who knows the seed can tell who sends, without seeing an update.
         signal: the broadcast number that decides with the clients' offers; None for none.
         scheduled: whether steps depend on each other: who has just sent will not send at the next one.
     """
 
+    independent: bool = False
     foreseeable: bool = True
     scheduled: bool = False
     signal: str | None = None
@@ -73,17 +73,13 @@ class Bernoulli(Participation):
     """Client k sends with probability p_k, independently of the others and of other steps."""
 
     rate: float | tuple[float, ...]
+    independent = True
 
     def __post_init__(self) -> None:
         rates = self.rate if isinstance(self.rate, tuple) else (self.rate,)
         require(len(rates) > 0, "rate", "must have one entry per client", self.rate)
         for one in rates:
             require_fraction("rate", one)
-
-    @property
-    def independent(self) -> bool:
-        """True: as the theorems assume."""
-        return True
 
     @property
     def everyone(self) -> bool:

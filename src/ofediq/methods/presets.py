@@ -20,7 +20,6 @@ from ofediq.methods.client import ClientRule, Ogd, hold, local_ogd
 from ofediq.methods.combine import Combine, Sum
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import Compressor, identity
-from ofediq.methods.mirror import Euclidean
 from ofediq.methods.mixture import Mixture
 from ofediq.methods.participation import Participation, bernoulli, everyone, fixed_size
 from ofediq.methods.ridge import DRIFTS
@@ -102,8 +101,8 @@ def with_server(chosen: Method, rule: ServerRule) -> Method:
     require(
         isinstance(rule, ServerRule), "rule", "must be a server rule, such as coin() or descend(0.01)", rule
     )
-    geometry = getattr(chosen.client, "mirror", Euclidean())
-    if getattr(rule, "mirror", Euclidean()) != geometry:
+    geometry = chosen.client.mirror
+    if rule.mirror != geometry:
         raise InputError(f"`rule` must use the {geometry.name} mirror map of {chosen.name}, got {rule.name}")
     return replace(chosen, server=chosen.server.around(rule))
 

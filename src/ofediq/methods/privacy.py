@@ -1,55 +1,16 @@
-"""Private methods: the server rule that keeps a promise, and what a promise asks of a method."""
+"""Private methods: what a promise asks of a method."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
-from ofediq.arrays import Array, namespace
 from ofediq.methods.composition import Method
-from ofediq.methods.pieces import piece
-from ofediq.methods.server.rule import Totals, Wrapping
-from ofediq.settings import Count
+from ofediq.methods.server.promised import Promised
 from ofediq.theory.privacy import Promise
-
-
-@piece
-@dataclass(frozen=True)
-class Promised(Wrapping):
-    """`inner` moves the model, if enough messages were added up, and as long as the promise lasts.
-
-    Each member adds its share of the noise. A sum of fewer than `least` messages has too little of it, and one after
-    `horizon` was not accounted for: both leave everything as it is. A server with secure aggregation cannot even read
-    them.
-
-    Attributes:
-        least: how many messages make the noise that was promised.
-        promise: what is kept; None if nothing is promised and sums are only kept from being small.
-        horizon: the last step that was accounted for; None for no end.
-    """
-
-    least: Count
-    promise: Promise | None = None
-    horizon: int | None = None
-
-    @property
-    def descent(self) -> float | None:
-        """As the wrapped rule says."""
-        return getattr(self.inner, "descent", None)
-
-    def close(self, params: Array, totals: Totals, period: int, state: Any) -> tuple[Array, Any]:
-        """As the wrapped rule; a round that breaks the promise is an empty one."""
-        xp = namespace(params)
-        kept = totals.senders >= self.least
-        if self.horizon is not None:
-            kept = kept & (totals.step <= self.horizon)
-        senders = xp.where(kept, totals.senders, 0)
-        return self.inner.close(params, totals._replace(senders=senders), period, state)
 
 
 def least_of(method: Method) -> int:
     """How many messages a sum of `method` must have to be used, if it says so; else 0."""
-    return int(getattr(method.server, "least", 0))
+    rule = method.server.part(Promised)
+    return 0 if rule is None else rule.least
 
 
 def promise_of(method: Method) -> Promise | None:
@@ -59,5 +20,11 @@ def promise_of(method: Method) -> Promise | None:
     >>> promise_of(fedogd()) is None
     True
     """
-    promise: Promise | None = getattr(method.server, "promise", None)
-    return promise
+    rule = method.server.part(Promised)
+    return None if rule is None else rule.promise
+
+
+def last_step_of(method: Method) -> int | None:
+    """The last step that the promise of `method` accounts for; None for no end."""
+    rule = method.server.part(Promised)
+    return None if rule is None else rule.horizon

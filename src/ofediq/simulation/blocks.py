@@ -149,5 +149,4 @@ def _compiled_close(setting: Setting, state: RoundState, totals: Totals, seed: A
 
 def _quick(setting: Setting) -> bool:
     """Whether the end of a round is quick in NumPy: no optax, and nothing to compress."""
-    rule = getattr(setting.method.server, "inner", setting.method.server)
-    return setting.method.broadcast.exact and not isinstance(rule, Optimizer)
+    return setting.method.broadcast.exact and setting.method.server.part(Optimizer) is None

@@ -140,7 +140,7 @@ def _terms(method: Method, dim: int) -> tuple[float, float]:
         raise InputError("the theorems speak of federated methods")
     step_size: float | None = _claim(method.server, "descent", "apply")
     if step_size is None:
-        around = f" in {type(method.server).__name__}" if hasattr(method.server, "inner") else ""
+        around = f" in {type(method.server).__name__}" if len(method.server.layers) > 1 else ""
         raise InputError(f"the theorems assume plain descent, not {method.server.name}{around}")
     if not _claim(method.participation, "independent", "active"):
         raise InputError("the theorems assume independent participation")
@@ -173,4 +173,4 @@ def _claim(piece: object, name: str, work: str) -> Any:
             return getattr(piece, name)
         if work in vars(kind):
             return None
-    return getattr(piece, name, None)
+    return None

@@ -112,5 +112,5 @@ def _offers(case: Case) -> tuple[Any, Any]:
     piece = case.method.participation
     if piece.foreseeable:
         return None, None
-    most = 1.2 * getattr(piece, "spread", 1.0)
+    most = 1.2 * (piece.proportional or (1.0,))[0]
     return np.linspace(0, most, case.stream.clients).astype(np.float32), pack(1.0)

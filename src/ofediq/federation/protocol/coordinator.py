@@ -33,7 +33,7 @@ from ofediq.federation.protocol.tally import Tally
 from ofediq.federation.protocol.task import ModelSpec, Task
 from ofediq.federation.protocol.updates import OpenRound, closed_round
 from ofediq.methods import Method
-from ofediq.methods.privacy import least_of
+from ofediq.methods.privacy import last_step_of, least_of
 from ofediq.models import Model
 
 log = logging.getLogger("ofediq.federation")
@@ -82,7 +82,7 @@ class Coordinator:
         passes = not self.foreseeable and rules.pace == "asap"
         self._piece = require_additive(method) if rules.secure else None
         self.rules = patient(rules, method)
-        last = getattr(method.server, "horizon", None)
+        last = last_step_of(method)
         ends = last is None or (rules.rounds or math.inf) * method.period <= last
         require(ends, "rounds", f"must end by step {last}, as far as {method.name} promises", rules.rounds)
         # Losses of one member tell about its samples: with updates that are not read, reports are not sent.

@@ -13,7 +13,9 @@ import numpy as np
 
 from ofediq.errors import BudgetError, require_choice
 from ofediq.methods.budgets.connection import Connection, fedogd_bytes
+from ofediq.methods.budgets.steered import budget_of
 from ofediq.methods.composition import Method
+from ofediq.methods.presets import federated
 
 Counted = Literal["formula", "uplink", "total"]
 """What a budget is a share of: FedOGD's payload bits, its bytes that go up, all its bytes."""
@@ -59,15 +61,15 @@ def within(
 def expected_bytes(method: Method, counted: Counted, dim: int, clients: int) -> float:
     """Bytes that one client is expected to cause per step, going up or in all."""
     link = Connection()
-    steered = getattr(getattr(method.server, "budget", None), "bits_per_step", None)
-    if steered is None:
+    budget = budget_of(method)
+    if budget is None:
         rate = float(method.participation.rates(clients).mean())
         bits = sum(
             method.compressor(name).usual_bits(size) for name, size in method.client.sends(dim).items()
         )
         up = rate * (bits / 8 + link.update_bytes(method, dim)) / method.mean_window
     else:  # steered: it pays for frames itself
-        up = steered / 8 / clients
+        up = budget.bits_per_step / 8 / clients
     if counted != "total":
         return up
     beside = 4.0 * (len(method.server.scalars) + dim * len(method.server.vectors))
@@ -81,8 +83,6 @@ def all_of_fedogd(counted: Counted, dim: int) -> float:
     >>> all_of_fedogd("total", 1000) / all_of_fedogd("uplink", 1000) > 1.9
     True
     """
-    from ofediq.methods.presets import federated
-
     if counted == "total":
         return fedogd_bytes(dim)
     return Connection().update_bytes(federated("FedOGD", 1.0, "paper"), dim) + 4.0 * dim

@@ -22,6 +22,7 @@ import numpy as np
 
 from ofediq.arrays import Floats
 from ofediq.methods.composition import Method
+from ofediq.methods.presets import federated
 from ofediq.settings import Count, Ranged
 
 REPORT, STEP, FRAME, LENGTH, HEAD, SHORT_HEAD, ACKNOWLEDGEMENT = 4, 2, 7, 4, 24, 9, 4
@@ -97,8 +98,6 @@ def fedogd_bytes(dim: int, connection: Connection = Connection()) -> float:  # n
     >>> fedogd_bytes(1000) / 8000 < 1.02
     True
     """
-    from ofediq.methods.presets import federated
-
     method = federated("FedOGD", 1.0, "paper")
     one: Any = np.ones(1)
     return float(

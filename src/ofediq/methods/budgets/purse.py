@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.arrays import Flags, Numbers
+from ofediq.methods.budgets.steered import budget_of
 from ofediq.methods.composition import Method
 
 SHARE, CARRIED = 3.0, 64
@@ -43,10 +44,10 @@ class Purse:
     @classmethod
     def of(cls, method: Method) -> Purse:
         """That of a method: bits are shared where members decide themselves and the server keeps a budget."""
-        budget: float | None = getattr(getattr(method.server, "budget", None), "bits_per_step", None)
+        budget = budget_of(method)
         if budget is None or method.participation.foreseeable:
             return cls()
-        return cls(budget * method.mean_window)
+        return cls(budget.bits_per_step * method.mean_window)
 
     def pays(
         self, numbers: npt.ArrayLike, bits: npt.ArrayLike, members: int, kept: npt.ArrayLike = 1.0

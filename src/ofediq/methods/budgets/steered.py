@@ -14,6 +14,7 @@ from ofediq.methods.budgets.steering import Budget
 from ofediq.methods.composition import Method
 from ofediq.methods.pieces import piece
 from ofediq.methods.server.rule import Keeping, ServerRule, Totals
+from ofediq.wrapping import of_inner
 
 
 class Steering(Protocol):
@@ -77,16 +78,12 @@ class Steered(Keeping):
     """
 
     budget: Steering
+    descent = of_inner()
 
     @property
     def scalars(self) -> tuple[str, ...]:  # type: ignore[override]  # derived here, an attribute in the base class
         """Those of the inner rule, and z."""
         return (*self.inner.scalars, "grid_step")
-
-    @property
-    def descent(self) -> float | None:
-        """As the wrapped rule says."""
-        return getattr(self.inner, "descent", None)
 
     def begin(self, params: Array, clients: int, period: int) -> SteeredState:
         """Both states before the first round."""
@@ -121,6 +118,12 @@ class Steered(Keeping):
 def steered(inner: ServerRule, budget: Steering) -> Steered:
     """`inner`, with the number that steers `budget` in every broadcast."""
     return Steered(inner, budget)
+
+
+def budget_of(method: Method) -> Budget | None:
+    """The budget that the server of `method` steers to; None if it steers to none."""
+    rule = method.server.part(Steered)
+    return rule.budget if rule is not None and isinstance(rule.budget, Budget) else None
 
 
 def attended(method: Method, share: float) -> Method:

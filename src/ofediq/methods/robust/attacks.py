@@ -12,11 +12,12 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from ofediq.arrays import Array, namespace
+from ofediq.calls import parse_call
 from ofediq.codec import Encoded
 from ofediq.errors import require_choice
 from ofediq.methods.budgets.loudness import length
 from ofediq.methods.composition import Method
-from ofediq.methods.compress import Compressor
+from ofediq.methods.compress import Compressor, Identity
 from ofediq.methods.pieces import piece
 from ofediq.randomness import Address
 from ofediq.settings import Positive, Share
@@ -80,10 +81,7 @@ def attack(text: str) -> dict[str, Any]:
     >>> attack("flip(share=0.3, size=990)")
     {'way': 'flip', 'share': 0.3, 'size': 990}
     """
-    from ofediq.methods.compress import Identity
-    from ofediq.methods.registry import parse
-
-    way, given = parse(text)
+    way, given = parse_call(text, what="attack")
     require_choice("attack", way, WAYS)
     for name in given:
         require_choice("attack", name, ("share", "size"))

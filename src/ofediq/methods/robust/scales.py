@@ -41,7 +41,7 @@ def yardstick(method: Method, down: Down, updates: Sequence[Array], clients: int
         return Yardstick(1 / float(rule.rates(clients).mean()) if divides else 1.0)
     step = float(unpack(down.scalars[rule.signal])[0])
     if step > UNKNOWN:
-        return Yardstick(1.0, step * float(getattr(rule, "spread", 1.0)))
+        return Yardstick(1.0, step * (rule.proportional or (1.0,))[0])
     norms = sorted(float(length(one)) for one in updates)
     middle = norms[(len(norms) - 1) // 2] if norms else 1.0  # nobody knows a scale yet
     return Yardstick(1.0, min(middle, 1000.0))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from ofediq.methods.pieces import name_of, piece
 from ofediq.methods.server.fingerprint import fingerprint
 from ofediq.settings import Between, Positive, Ranged
 from ofediq.wrapping import of_inner
+
+Part = TypeVar("Part")
 
 
 class Totals(NamedTuple):
@@ -40,11 +42,7 @@ class Totals(NamedTuple):
 
 
 class ServerRule(Ranged, abc.ABC):
-    """From a model and a sum of updates to the next model.
-
-    It may also offer `descent`, the step size eta of a rule that is w' = w - eta/K total and nothing else. Without it
-    no regret bound is claimed.
-    """
+    """From a model and a sum of updates to the next model."""
 
     vectors: tuple[str, ...] = ()
     """Names of the vectors that go with every broadcast."""
@@ -52,12 +50,28 @@ class ServerRule(Ranged, abc.ABC):
     """Names of the numbers that go with every broadcast."""
     alone: str = ""
     """Why no other rule can take its place, the first half of an error's sentence; empty where one can."""
+    mirror: MirrorMap = Euclidean()
+    """The geometry that it descends in."""
 
     @property
     def name(self) -> str:
         """Short name, with the first of the rule's numbers: adam(0.01)."""
         own: Any = self
         return f"{name_of(type(self))}({getattr(self, fields(own)[0].name):g})"
+
+    @property
+    def descent(self) -> float | None:
+        """The step size eta of a rule that is w' = w - eta/K total and nothing else: others have no regret bound."""
+        return None
+
+    @property
+    def layers(self) -> tuple[ServerRule, ...]:
+        """This rule, and those that it wraps, one in another."""
+        return (self,)
+
+    def part(self, kind: type[Part]) -> Part | None:
+        """The first of its layers that is of this `kind`; None if there is none."""
+        return next((one for one in self.layers if isinstance(one, kind)), None)
 
     def start(self, params: Array) -> Array:
         """The first model: `params`, moved into the rule's domain where it has one."""
@@ -106,12 +120,18 @@ class Wrapping(ServerRule):
     vectors = of_inner()
     scalars = of_inner()
     alone = of_inner()
+    mirror = of_inner()
     start = of_inner()
     begin = of_inner()
     regroup = of_inner()
     apply = of_inner()
     close = of_inner()
     say = of_inner()
+
+    @property
+    def layers(self) -> tuple[ServerRule, ...]:
+        """This rule around those of the inner one."""
+        return (self, *self.inner.layers)
 
     def init(self, params: Array) -> Any:
         """Before the first round of one client."""

@@ -303,7 +303,7 @@ def descends(setting: Setting) -> float:
         return 0.0
     if type(method.participation).draw is not Participation.draw:
         return 0.0
-    return getattr(method.server, "descent", None) or 0.0
+    return method.server.descent or 0.0
 
 
 def _is_told(broadcast: Broadcast, dim: int) -> bool:
