@@ -12,7 +12,7 @@ import pytest
 
 from ofediq import methods, simulate
 from ofediq.codec import Additive
-from ofediq.errors import InputError
+from ofediq.errors import InputError, WireError
 from ofediq.federation.local.fleet import client_names
 from ofediq.federation.network.broker import Broker
 from ofediq.federation.protocol.coordinator import Coordinator
@@ -20,6 +20,7 @@ from ofediq.federation.protocol.messages import Publish, UpdateMessage, read_bod
 from ofediq.federation.protocol.monitor import Monitor, Round
 from ofediq.federation.protocol.rules import Rules
 from ofediq.federation.protocol.task import ModelSpec
+from ofediq.federation.secure import Aggregator
 from ofediq.methods import Method, make
 from ofediq.randomness import Address
 from ofediq.streams import Stream, load, partition
@@ -247,3 +248,14 @@ def test_a_flood_of_keys_is_dropped_unread(stream: Stream) -> None:
     for _ in range(500):
         server.receive(f"{FEDERATION}/s/c0", b"x" * 100, 0.0)
     assert server.monitor.rejected["flood"] > 400
+
+
+def test_a_member_answers_about_no_fewer_than_the_method_says(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that asks for the sum of fewer, whose noise would not be what was promised, gets no answer."""
+    network = Network(coordinator(make("secure(keep=60, senders=10, least=9, step_size=0.5)")), stream)
+    monkeypatch.setattr(Aggregator, "heard", property(lambda self: sorted(self.masked)[:8]))
+    network.start()
+    with pytest.raises(WireError, match="heard: 8 members, which is too few"):
+        network.run()

@@ -55,14 +55,13 @@ def test_what_is_declared_is_said(names: tuple[str, ...], inner: str) -> None:
 @pytest.mark.parametrize("name", ["promised", "shifted", "timed"])
 def test_a_method_is_asked_for_its_rules_at_any_depth(name: str) -> None:
     """Who wraps a steered or a private method changes neither its budget nor its promise."""
-    around = AROUND[name]
-    grid, private = methods.ofedgrid(1000.0), methods.make("private(keep=60, senders=10, unit=member, steps=4)")
-    for one in (grid, replace(grid, server=around(grid.server))):
-        budget = budget_of(one)
-        assert budget is not None and budget.bits_per_step == 1000.0
+    grid = methods.ofedgrid(1000.0)
+    private = methods.make("private(keep=60, senders=10, unit=member, steps=4)")
+    for one in (grid, replace(grid, server=AROUND[name](grid.server))):
+        assert budget_of(one) == budget_of(grid)
         assert Purse.of(one).fair == 1000.0
-    around = AROUND["timed" if name == "promised" else name]
-    for one in (private, replace(private, server=around(private.server))):
+    name = "timed" if name == "promised" else name
+    for one in (private, replace(private, server=AROUND[name](private.server))):
         assert (promise_of(one), last_step_of(one)) == (promise_of(private), 4)
         assert least_of(one) == least_of(private) > 0
         with pytest.raises(InputError, match="`combine` must be sum in a private method"):

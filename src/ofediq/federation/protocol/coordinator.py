@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -86,8 +86,8 @@ class Coordinator:
         ends = last is None or (rules.rounds or math.inf) * method.period <= last
         require(ends, "rounds", f"must end by step {last}, as far as {method.name} promises", rules.rounds)
         # Losses of one member tell about its samples: with updates that are not read, reports are not sent.
-        task = Task.of(method, model, seed, passes, 0 if rules.secure else rules.report_every)
-        task = replace(task, secure=rules.secure)
+        reports = 0 if rules.secure else rules.report_every
+        task = Task.of(method, model, seed, passes, reports, rules.secure)
         self.members = Members(rules.roster)
         self.keeper = Keeper(federation, method, model, task, epoch, len(self.members), initial)
         self.canary: Canary | None = None

@@ -159,8 +159,8 @@ class Keeper:
         """A quarter of the step size, so many times; all clients must follow."""
         self.method = smaller(self.method, 0.25**times)
         old, self._shrunk = self.task, self._shrunk + times
-        task = Task.of(self.method, self.model, self.seed, old.passes, old.report_every)
-        self.task = replace(task, version=old.version, secure=old.secure)
+        task = Task.of(self.method, self.model, self.seed, old.passes, old.report_every, old.secure)
+        self.task = replace(task, version=old.version)
         self.broadcasts = Broadcasting(self.method, self.seed)
 
     def describe(self, monitor: Monitor) -> None:

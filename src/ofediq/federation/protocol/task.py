@@ -19,6 +19,7 @@ from ofediq.federation.protocol.messages import ModelMessage, Near, read_json, w
 from ofediq.methods import Broadcast, ClientRule, Compressor, Method, Participation, ServerRule, add_up
 from ofediq.methods.budgets.windows import Growing
 from ofediq.methods.pieces import describe, restore
+from ofediq.methods.privacy import least_of
 from ofediq.models import Model, build, build_anchored
 from ofediq.streams.features import Pipeline
 
@@ -126,6 +127,7 @@ class Task:
         report_every: rounds between two reports on a client's predictions; 0 for none.
         version: how often the federation has changed what runs, and kept its model.
         secure: whether updates are added up unread, see `protocol.secured`.
+        least: members whose sum may be known then.
     """
 
     model: ModelSpec | None
@@ -136,6 +138,7 @@ class Task:
     report_every: int = 1
     version: int = 0
     secure: bool = False
+    least: int = 0
 
     @classmethod
     def of(
@@ -145,6 +148,7 @@ class Task:
         seed: int,
         passes: bool = False,
         report_every: int = 1,
+        secure: bool = False,
     ) -> Task:
         """The task of `method`; says why if a live federation cannot run it."""
         require(method.topology == "federated", "method", "must be federated to run live", method.topology)
@@ -154,7 +158,8 @@ class Task:
         known = replace(
             method, server=server, combine=add_up()
         )  # how messages become one is the server's business
-        task = cls(spec, dim, known, seed, passes, report_every)
+        least = least_of(method) if secure else 0
+        task = cls(spec, dim, known, seed, passes, report_every, secure=secure, least=least)
         try:  # a piece that cannot be written down fails here, not at the first client
             Task.decode(task.encode())
         except WireError as error:
@@ -188,7 +193,8 @@ class Task:
             report_every=self.report_every,
             version=self.version,
             **({} if method.windows is None else {"windows": describe(method.windows)}),
-            **({"secure": True} if self.secure else {}),  # a client that does not know it refuses the method
+            # A client that does not know it refuses the method.
+            **({"secure": True, "least": self.least} if self.secure else {}),
         )
 
     @classmethod
@@ -231,6 +237,7 @@ class Task:
                 int(content["report_every"]),
                 int(content["version"]),
                 content.get("secure") is True,
+                int(content.get("least", 0)),
             )
             built = task.dim if task.model is None else task.model.build().dim
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:

@@ -17,7 +17,6 @@ from ofediq.federation.protocol.secured import SecureMember
 from ofediq.federation.protocol.task import Task
 from ofediq.methods import round as rounds
 from ofediq.methods.client import Down, Outcome, Window
-from ofediq.methods.privacy import least_of
 from ofediq.models import Model
 from ofediq.models.base import Experts
 from ofediq.randomness import Address
@@ -97,11 +96,8 @@ class OpenWindow:
         piece, step = self.task.method.compress, self.opened.step
         if not self.task.secure or not isinstance(piece, Additive) or not self.due:
             return []
-        known, least = (
-            (federation, name, self.number, piece, self.opened.epoch, step),
-            least_of(self.task.method),
-        )
-        self.secure = SecureMember(*known, least)
+        known = (federation, name, self.number, piece, self.opened.epoch, step)
+        self.secure = SecureMember(*known, self.task.least)
         self.secure.payload = payload
         return [self.secure.hello()]
 
