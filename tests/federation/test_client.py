@@ -91,7 +91,7 @@ def test_features_may_come_as_a_dict_and_extra_samples_are_only_counted(broker: 
         assert client.predict_one(x) == 0.0
         assert client.learn_one(x, 1.0)
         assert not client.learn_one(x, 1.0)
-        assert client.learner.samples == 2
+        assert client.learner.answers.samples == 2
 
 
 def test_a_client_without_a_server_says_so(broker: Broker) -> None:

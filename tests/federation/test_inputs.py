@@ -85,16 +85,15 @@ def test_rows_ahead_live_and_in_the_simulator() -> None:
     np.testing.assert_allclose(one.params, wanted.params, rtol=1e-5, atol=1e-6)
 
     client = alone(spec)
-    assert client.inputs is not None
     for t in range(ahead + 2):
         row = stream.order[t, 0]
         client.predict(stream.x[row])
-        naive = client.inputs.naive(stream.y[[row]])
+        naive = client.answers.inputs.naive(stream.y[[row]])
         assert naive == (
             None if t < ahead else (float(stream.y[row]) - float(stream.y[stream.order[t - ahead, 0]])) ** 2
         )
         client.learn(stream.x[row], float(stream.y[row]))
-    assert client.samples == 3  # whose targets have come
+    assert client.answers.samples == 3  # whose targets have come
 
 
 def alone(spec: ModelSpec = SPEC, file: MemoryFile | None = None, step: int = 1) -> Learner:
@@ -110,14 +109,13 @@ def alone(spec: ModelSpec = SPEC, file: MemoryFile | None = None, step: int = 1)
 def rows_of(one: Learner, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the model of `one` reads from now on."""
     seen: list[Any] = []
-    assert one.inputs is not None
-    observe = one.inputs.observe
+    observe = one.answers.inputs.observe
 
     def noted(x: Any, time: float) -> Any:
         seen.append(observe(x, time))
         return seen[-1]
 
-    monkeypatch.setattr(one.inputs, "observe", noted)
+    monkeypatch.setattr(one.answers.inputs, "observe", noted)
     return seen
 
 
@@ -258,11 +256,10 @@ def test_a_list_may_hold_numbers_that_stand_for_none() -> None:
 )
 def test_a_sample_that_does_not_fit_is_refused_and_not_remembered(x: Any, message: str) -> None:
     one = alone(LABELLED)
-    assert one.inputs is not None
-    before = one.inputs.past
+    before = one.answers.inputs.past
     with pytest.raises(InputError, match=message):
         one.learn(x, "ok")
-    assert one.inputs.past is before
+    assert one.answers.inputs.past is before
 
 
 def test_numbers_and_texts_name_the_same_label() -> None:
@@ -350,7 +347,7 @@ def test_a_first_guess_without_a_past_is_not_judged() -> None:
         reports += [UpdateMessage.decode(message.payload, one.step).report for message in said]
         down = Down(np.zeros(one.params.size, np.float32), {}, {})
         one.receive("model", ModelMessage(1, one.step + 1, 1, down).encode())
-    assert (sum(report.samples for report in reports), one.samples) == (2, 3)
+    assert (sum(report.samples for report in reports), one.answers.samples) == (2, 3)
     assert sum(report.naive for report in reports) <= 2.0
 
 
@@ -369,16 +366,15 @@ def test_bad_rows_are_skipped_and_counted_and_a_file_is_read_on(tmp_path: Path) 
         return feeder
 
     first = read(1)
-    assert (first.learner.samples, first.skipped.count) == (2, 3)
+    assert (first.learner.answers.samples, first.skipped.count) == (2, 3)
     assert first.source.exhausted
     path.write_text(path.read_text() + "1;2;ok\n")
     again = read(10)
-    assert (again.learner.samples, again.learner.position) == (1, 6)
-    assert again.learner.inputs is not None
-    assert again.learner.inputs.naive(np.array([1])) == 0.0
+    assert (again.learner.answers.samples, again.learner.position) == (1, 6)
+    assert again.learner.answers.inputs.naive(np.array([1])) == 0.0
     path.write_text(path.read_text() + "1;2;hot\n")
     other = read(20, replace(LABELLED, pipeline=pipeline_for(NAMES, 2, lags=3)))
-    assert (other.learner.samples, other.learner.position) == (1, 7)  # other features, the same file
+    assert (other.learner.answers.samples, other.learner.position) == (1, 7)  # other features, the same file
 
 
 def test_predictions_come_out_of_a_file_with_their_rows(tmp_path: Path) -> None:
@@ -399,7 +395,7 @@ def test_predictions_come_out_of_a_file_with_their_rows(tmp_path: Path) -> None:
     assert "state_class" not in about  # a text has no curve
     assert json.loads(state.payload) == told
     assert update.topic == "test/u/sensor"
-    assert one.samples == 1
+    assert one.answers.samples == 1
 
 
 def test_predictions_go_on_when_their_file_or_their_model_does_not(

@@ -125,11 +125,11 @@ def test_who_waits_for_a_line_leaves_the_round_open(tmp_path: Path) -> None:
     feeder = Feeder(one, Rows(path, "load", announced=lambda: one.features, follow=True))
     before = one.next_step
     assert feeder() == []
-    assert (one.next_step, one.samples, one.hungry) == (before, 0, True)
+    assert (one.next_step, one.answers.samples, one.hungry) == (before, 0, True)
     with path.open("a") as file:
         file.write("1,2,3\n")
     feeder()
-    assert one.samples == 1
+    assert one.answers.samples == 1
 
 
 def test_damage_costs_its_own_rows(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -143,7 +143,7 @@ def test_damage_costs_its_own_rows(tmp_path: Path, caplog: pytest.LogCaptureFixt
         down = Down(np.zeros(one.params.size, np.float32), {}, {})
         one.receive("model", ModelMessage(1, step, 1, down).encode())
     assert feeder.source.exhausted
-    assert (one.samples, feeder.skipped.count) == (3, 4)
+    assert (one.answers.samples, feeder.skipped.count) == (3, 4)
     assert "row 2" in caplog.text
 
 
@@ -153,7 +153,7 @@ def test_a_row_whose_date_cannot_be_read_is_skipped(tmp_path: Path) -> None:
     one = alone(replace(SPEC, pipeline=pipeline_for(NAMES, calendar=True)))
     feeder = Feeder(one, Rows(path, "load", announced=lambda: one.features, time="when"))
     feeder()
-    assert (one.samples, feeder.skipped.count) == (1, 2)
+    assert (one.answers.samples, feeder.skipped.count) == (1, 2)
     assert "`time` must be an ISO 8601 date" in str(feeder.skipped.first)
     with pytest.raises(InputError, match="`time` must be"):
         one.forecast([1.0, 2.0], time=float("nan"))

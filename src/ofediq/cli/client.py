@@ -162,7 +162,7 @@ def _named(sample: SourceSample | InputError) -> dict[str, Any]:
 
 
 def _summary(learner: Any, traffic: tuple[int, int], skipped: Skipped) -> dict[str, Any]:
-    counts = {"samples": learner.samples, "sent": learner.sent, "step": learner.step}
+    counts = {"samples": learner.answers.samples, "sent": learner.sent, "step": learner.step}
     counts |= {"skipped": skipped.count, "bytes_received": traffic[0], "bytes_sent": traffic[1]}
     return {"client": learner.name, **counts}
 

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ofediq.arrays import Numbers, Vector
+from ofediq.arrays import Vector
 from ofediq.errors import InputError, WireError
-from ofediq.federation.protocol.inputs import Inputs
 from ofediq.federation.protocol.limits import Limits
 from ofediq.federation.protocol.memory import Memory, MemoryFile, Recall
 from ofediq.federation.protocol.messages import (
@@ -28,12 +27,10 @@ from ofediq.federation.protocol.messages import (
     read_json,
     write_json,
 )
-from ofediq.federation.protocol.predictions import REMEMBERED, Asked, Prediction, Waiting
+from ofediq.federation.protocol.predictions import REMEMBERED, Answers, Prediction
 from ofediq.federation.protocol.rehearsal import rehearse
-from ofediq.federation.protocol.reports import PendingReport
 from ofediq.federation.protocol.task import Task, differences, version_of
 from ofediq.federation.protocol.window import OpenWindow
-from ofediq.methods import round as rounds
 from ofediq.models import Model
 
 log = logging.getLogger("ofediq.federation")
@@ -72,7 +69,6 @@ class Learner:
         self.model = self._given = model
         self.number: int | None = None
         self.sent = 0
-        self.samples = 0
         self._open: OpenWindow | None = None
         self._recall = Recall(federation, name, file)
         self._took_part = False
@@ -82,9 +78,7 @@ class Learner:
         self._common: dict[str, bytes] = {}  # what all others were told
         self._waiting: bytes | None = None  # a model that came before the task or the number
         self.position = 0  # rows of its source that it has read
-        self.inputs: Inputs | None = None
-        self._pending = PendingReport()
-        self._asked = Waiting(remember)
+        self.answers = Answers(remember)
 
     @property
     def subscriptions(self) -> tuple[str, ...]:
@@ -171,12 +165,7 @@ class Learner:
             sample: what the caller calls it, so that a label which comes late finds it; else x itself does.
             time: of the sample, in seconds since 1970; now if left out.
         """
-        one, inputs = self._opened(), self._inputs()
-        readings = inputs.readings(x)
-        row = inputs.observe(readings, time)
-        asked = Asked(row, one.experts)
-        self._asked.add(sample, readings, asked)
-        return asked.answer(one.model, inputs, self.step)
+        return self.answers.forecast(self._opened(), x, sample, time)
 
     @np.errstate(
         over="ignore", invalid="ignore"
@@ -191,26 +180,11 @@ class Learner:
         With the `sample` that `predict` was given, x may be None, and y is its label. With x they are one row: where
         the task predicts N rows ahead, y is the label of the sample N - 1 rows before.
         """
-        one, inputs = self._opened(), self._inputs()
-        label = inputs.label(y)
-        if inputs.stray(label):
-            raise InputError(f"`y` must be a measurement, got {y!r}, which is far from all before it")
-        asked = self._asked.take(sample) if sample is not None else None
-        if asked is None:
-            if x is None:
-                raise InputError(
-                    f"`sample` must be one of the last {self._asked.most} that wait for a label, got {sample!r}"
-                )
-            readings = inputs.readings(x)
-            asked = self._asked.take(None, readings) or Asked(inputs.observe(readings, time), one.experts)
-        due = asked if x is None else inputs.due(asked, label)
-        losses: tuple[Any, ...] = tuple(np.zeros(1, np.float32) for _ in asked.experts)
-        if due is not None:
-            _, errors, losses = rounds.judge(one.model, due.experts, due.row, label)
-            self._count(inputs, label, float(errors[0]))
+        one = self._opened()
+        judged = self.answers.judge(one, x, y, sample, time)
         if not self.hungry:
             return False, []
-        one.learn(None if due is None else due.row, label, losses)
+        one.learn(*judged)
         return True, self._advance(one)
 
     def skip(self) -> list[Publish]:
@@ -219,9 +193,9 @@ class Learner:
 
     def farewell(self) -> list[Publish]:
         """What is left to report when the client leaves; what it remembers is on disk then."""
-        if self.task is not None and self.inputs is not None:
-            self._recall.leave(self.task, self.inputs.past, self.position)
-        if self.number is None or self.task is None or not self._pending.report.samples:
+        if self.task is not None:
+            self._recall.leave(self.task, self.answers.inputs.past, self.position)
+        if self.number is None or self.task is None or not self.answers.pending.report.samples:
             return []
         if not self.task.report_every:
             return []
@@ -258,16 +232,15 @@ class Learner:
             changed = differences(*(json.loads(one.encode()) for one in (self.task, task)))
             log.info("client %s: new task, %s", self.name, "; ".join(changed)[:600])
             if task.version != self.task.version:
-                self._pending.forget()  # what another version predicted says nothing about this one
+                self.answers.pending.forget()  # what another version predicted says nothing about this one
         model = self._given if task.model is None else task.model.build()
         if model is None:
             raise InputError("`model` must be given to this client: the federation's is not a built-in one")
         if model.dim != task.dim:
             raise InputError(f"`model` must have {task.dim} parameters, got {model.dim}")
         rehearse(task, model)
-        if self.inputs is None or self.task is None or task.model != self.task.model:
-            self.inputs = Inputs(task.model, labelled=model.task == "classification")
-            self._asked.clear()
+        if self.task is None or task.model != self.task.model:
+            self.answers.read_by(task.model, labelled=model.task == "classification")
         self._recall.changed(self.task, task)
         self.task, self.model, self._open = task, model, None
         return self._on_waiting()
@@ -304,9 +277,9 @@ class Learner:
             if one is None or not one.precedes(opened):
                 return self._greet_again()
             opened = replace(opened, down=opened.down._replace(model=one.moved(opened)))
-        inputs = self._inputs()
+        inputs = self.answers.inputs
         memory = self._recall.opened(self.task, self.number, opened, inputs.nothing())
-        if not self.samples:  # the first round of this process
+        if not self.answers.samples:  # the first round of this process
             inputs.past, self.position = memory.past, memory.position
         one = self._open = OpenWindow.of(self.task, self.model, self.number, opened, memory.lost)
         self._took_part |= not opened.final
@@ -339,11 +312,6 @@ class Learner:
         topic, content = f"{self.federation}/here/{self.name}", write_json(online=True, **said)
         return Publish(topic, content, retain="clean" not in said)  # that is not for a server to come
 
-    def _inputs(self) -> Inputs:
-        if self.inputs is None:
-            raise InputError("`client` must have received a task first, got none yet")
-        return self.inputs
-
     def _opened(self) -> OpenWindow:
         if self._open is None:
             raise InputError("`client` must have received a model first, got none yet")
@@ -355,7 +323,7 @@ class Learner:
         if one.taken < one.length:
             return []
         body, lost, counted = one.close(self.name)
-        self._pending.closed()
+        self.answers.pending.closed()
         if one.task.secure:  # nothing leaves without masks
             self._recall.closed(self._present(lost, counted, one))
             if not body or one.secure is None:
@@ -371,23 +339,13 @@ class Learner:
 
     def _present(self, lost: Any, counted: Any, one: OpenWindow) -> Memory:
         """What it remembers at the end of a window."""
-        return Memory(lost, counted, one.opened.step, one.said or b"", self._inputs().past, self.position)
-
-    def _count(self, inputs: Inputs, label: Numbers, error: float) -> None:
-        """Count the prediction for a sample whose label is known now."""
-        naive = inputs.naive(label)
-        # A guess from nothing says nothing: its error would be the target's size.
-        blank = naive is None and inputs.anchored
-        if not blank:
-            self._pending.count(error, error if naive is None else naive)
-        inputs.learn(label, None if blank else error)
-        self.samples += 1
+        return Memory(
+            lost, counted, one.opened.step, one.said or b"", self.answers.inputs.past, self.position
+        )
 
     def _publish(self, step: int, body: bytes, *, last: bool = False) -> Publish:
         every = 1 if self.task is None else self.task.report_every
-        labelled = self.inputs is not None and self.inputs.labelled
-        report = self._pending.due(every, counted=labelled, last=last)
-        return self._topic(UpdateMessage(report, step, body).encode())
+        return self._topic(UpdateMessage(self.answers.report(every, last=last), step, body).encode())
 
     def _topic(self, payload: bytes) -> Publish:
         return Publish(f"{self.federation}/u/{self.name}", payload)

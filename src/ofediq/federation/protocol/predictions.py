@@ -1,4 +1,4 @@
-"""What a client predicted: answers with their certainty, and those that wait for their label."""
+"""What a client predicts: answers with their certainty, those that wait for their label, and how they fared."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ofediq.arrays import Vector
+from ofediq.arrays import Numbers, Vector
 from ofediq.errors import InputError, require_integer, shown
 from ofediq.federation.protocol.inputs import Inputs
+from ofediq.federation.protocol.reports import PendingReport, Report
+from ofediq.federation.protocol.task import ModelSpec
+from ofediq.federation.protocol.window import OpenWindow
+from ofediq.methods import round as rounds
 from ofediq.models import Model
 from ofediq.models.base import Experts
 
@@ -80,6 +84,86 @@ class Waiting:
     def clear(self) -> None:
         """Forget all."""
         self._asked.clear()
+
+
+class Judged(NamedTuple):
+    """What a label says about a prediction."""
+
+    row: Vector | None  # what the model had read; None if the label answers no prediction
+    label: Numbers
+    losses: tuple[Any, ...]  # of the models that answered
+
+
+class Answers:
+    """Predicts with what the open round has, and judges each prediction when its label comes.
+
+    Args:
+        remember: predictions that wait for their label, at most; of more the oldest are forgotten.
+
+    Attributes:
+        samples: labels that have come.
+        pending: what has not been reported of them.
+    """
+
+    def __init__(self, remember: int) -> None:
+        self.samples = 0
+        self.pending = PendingReport()
+        self._waiting = Waiting(remember)
+        self._inputs: Inputs | None = None
+
+    @property
+    def inputs(self) -> Inputs:
+        """How samples and labels are read."""
+        if self._inputs is None:
+            raise InputError("`client` must have received a task first, got none yet")
+        return self._inputs
+
+    def read_by(self, spec: ModelSpec | None, *, labelled: bool) -> None:
+        """From here on by another task, whose client has seen no sample."""
+        self._inputs = Inputs(spec, labelled=labelled)
+        self._waiting.clear()
+
+    def forecast(self, one: OpenWindow, x: Any, sample: Any, time: float | None) -> Prediction:
+        """The prediction for one sample, which waits for its label."""
+        readings = self.inputs.readings(x)
+        asked = Asked(self.inputs.observe(readings, time), one.experts)
+        self._waiting.add(sample, readings, asked)
+        return asked.answer(one.model, self.inputs, one.opened.step)
+
+    def judge(self, one: OpenWindow, x: Any, y: Any, sample: Any, time: float | None) -> Judged:
+        """A label has come: of the prediction that was made for its sample, or else of what is held now."""
+        inputs = self.inputs
+        label = inputs.label(y)
+        if inputs.stray(label):
+            raise InputError(f"`y` must be a measurement, got {y!r}, which is far from all before it")
+        asked = self._waiting.take(sample) if sample is not None else None
+        if asked is None:
+            if x is None:
+                raise InputError(
+                    f"`sample` must be one of the last {self._waiting.most} that wait for a label, got {sample!r}"
+                )
+            readings = inputs.readings(x)
+            asked = self._waiting.take(None, readings) or Asked(inputs.observe(readings, time), one.experts)
+        due = asked if x is None else inputs.due(asked, label)
+        if due is None:
+            return Judged(None, label, tuple(np.zeros(1, np.float32) for _ in asked.experts))
+        _, errors, losses = rounds.judge(one.model, due.experts, due.row, label)
+        self._count(label, float(errors[0]))
+        return Judged(due.row, label, losses)
+
+    def report(self, every: int, *, last: bool) -> Report:
+        """What the next message says about predictions, see `PendingReport.due`."""
+        labelled = self._inputs is not None and self._inputs.labelled
+        return self.pending.due(every, counted=labelled, last=last)
+
+    def _count(self, label: Numbers, error: float) -> None:
+        naive = self.inputs.naive(label)
+        # A guess from nothing says nothing: its error would be the target's size.
+        blank = naive is None and self.inputs.anchored
+        if not blank:
+            self.pending.count(error, error if naive is None else naive)
+        self.inputs.learn(label, None if blank else error)
+        self.samples += 1
 
 
 def _key(sample: Any, readings: Vector | None) -> Any:
