@@ -47,14 +47,16 @@ class Swarm:
         bits_downlink: bits of all broadcasts so far, each counted once.
     """
 
-    def __init__(self, method: Method, model: Model, clients: int, *, seed: int = 0) -> None:
+    def __init__(
+        self, method: Method, model: Model, clients: int, *, seed: int = 0, initial: Vector | None = None
+    ) -> None:
         require_integer("clients", clients, 1)
         require(method.topology == "federated", "method", "must be federated", method.name)
         self.method, self.model, self.clients, self.seed = method, model, clients, seed
         self.bits_wire = self.bits_downlink = 0.0
         self.bits_each = np.zeros(clients)
         self.step = 0
-        first = model.initial(seed)
+        first = model.initial(seed) if initial is None else initial
         self._state = rounds.first_state(method, first, clients)
         self._memory = rounds.first_memory(method, first, clients)
         self._scales = Scales(method, clients, model.dim) if method.combine.remembers else None

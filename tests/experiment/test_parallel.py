@@ -9,13 +9,15 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from ofediq.errors import InputError
-from ofediq.experiment import Folder, RunOutcome, sweep
+from ofediq.errors import CheckpointError, InputError
+from ofediq.experiment import Experiment, Folder, RunOutcome, sweep
 from ofediq.experiment.parallel import processes_for
+from ofediq.federation.model_file import save_model
 from tests.experiment.listeners import Listener
-from tests.experiment.test_runner import CONFIG, assert_same, changed, in_folder, results
+from tests.experiment.test_runner import CONFIG, EXPERIMENT, assert_same, changed, in_folder, results
 
 TWO = changed(seeds=2)
 
@@ -34,6 +36,26 @@ def test_processes_change_nothing_and_an_interruption_is_continued(alone: RunOut
     assert_same(in_folder(tmp_path, second, TWO, jobs=2, resume=True), alone)
     assert any(line.endswith(" s") for line in second.heard)  # each run with its outcome
     assert not list((tmp_path / "state").glob("*[0-9].npz"))  # no state is left, only finished results
+
+
+def test_a_run_starts_from_a_model_wherever_it_is_computed_and_read(tmp_path: Path) -> None:
+    """Also its regret is that of this start, when it is read again."""
+    assert EXPERIMENT.spec is not None
+    save_model(tmp_path / "model.safetensors", np.full(5, 30.0, np.float32), EXPERIMENT.spec, {})
+    config = changed(
+        start_from=str(tmp_path / "model.safetensors"), regret=True, methods=("fedogd", "ofedavg")
+    )
+    alone = in_folder(tmp_path / "alone", config=config)
+    assert results(alone)["fedogd", 0].loss[0] > 1000  # it started far away
+    assert_same(in_folder(tmp_path / "apart", config=config, jobs=2), alone)
+    again = in_folder(tmp_path / "alone", config=config, resume=True)
+    assert alone.comparison is not None
+    assert again.comparison is not None
+    for key, found in alone.comparison.regrets.items():
+        np.testing.assert_array_equal(again.comparison.regrets[key][0].bound, found[0].bound)
+    other = Experiment.set_up(changed(methods=config.methods))
+    with pytest.raises(CheckpointError, match="initial"):
+        other.load(Folder(tmp_path / "alone").archive("fedogd", 0), "fedogd", other.deal(0), 0)
 
 
 def test_how_many_processes() -> None:

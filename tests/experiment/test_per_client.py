@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ofediq import methods, models, simulate
+from ofediq import methods, models
 from ofediq.experiment import Config, Experiment
 from ofediq.experiment.per_client import per_client
 from ofediq.streams import Dataset, Stream, naive_references
@@ -15,8 +16,9 @@ from ofediq.streams import Dataset, Stream, naive_references
 CLIENTS, STEPS = 4, 60
 
 
+@pytest.mark.parametrize("initial", [None, 0.5])
 @pytest.mark.parametrize("method", ["ofediq", "ofedgrid", "fedomd"])
-def test_the_rows_add_up_to_what_was_simulated(tmp_path: Path, method: str) -> None:
+def test_the_rows_add_up_to_what_was_simulated(tmp_path: Path, method: str, initial: float | None) -> None:
     rng = np.random.default_rng(3)
     lines = [
         f"{name},{rng.normal():.4f},{np.sin(t / 5) + 0.1 * k:.4f}"
@@ -28,8 +30,10 @@ def test_the_rows_add_up_to_what_was_simulated(tmp_path: Path, method: str) -> N
     config = Config(data=str(file), target="load", client_column="sensor", methods=(method,))
     experiment = Experiment.set_up(config)
     stream, one = experiment.deal(0), experiment.methods[method]
-    result = simulate(one, stream, experiment.model)
-    rows = per_client(one, experiment.model, stream)
+    start = None if initial is None else np.full(experiment.model.dim, initial, np.float32)
+    experiment = replace(experiment, initial=start)
+    result = experiment.simulate(method, stream, 0)
+    rows = per_client(one, experiment.model, stream, initial=experiment.initial)
     assert sorted(row.name for row in rows) == list("abcd")
     assert sum(row.bits for row in rows) == pytest.approx(result.bits_wire.sum())
     # The first sample of a client starts its past and is not predicted.

@@ -80,7 +80,7 @@ def test_what_is_finished_is_not_run_again(
     tmp_path: Path, whole: RunOutcome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_folder(tmp_path)
-    monkeypatch.setattr("ofediq.experiment.runner.simulate", None)
+    monkeypatch.setattr("ofediq.experiment.setup.simulate", None)
     listener = Listener()
     assert_same(in_folder(tmp_path, listener, resume=True), whole)
     assert listener.heard == [

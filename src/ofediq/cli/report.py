@@ -163,7 +163,7 @@ def _client_rows(summary: dict[str, Any]) -> list[list[str]]:
         if one.topology != "federated" or methods[key]["interrupted"]:
             continue
         seed = experiment.config.seed
-        found = per_client(one, experiment.model, experiment.deal(seed), seed)
+        found = per_client(one, experiment.model, experiment.deal(seed), seed, experiment.initial)
         for word, row in (("best", found[0]), ("median", found[len(found) // 2]), ("worst", found[-1])):
             cells = [f"{row.error:.4g}", f"{row.naive:.4g}", f"{row.samples:,}", f"{row.bits / 8e3:,.1f}"]
             rows.append([one.name, f"{row.name} ({word})", skill_text(row.skill), *cells])

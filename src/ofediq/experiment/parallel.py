@@ -163,7 +163,7 @@ def diverges(errand: Errand, step: int) -> str:
 def compute(errand: Errand, board: str | None = None, place: int = 0) -> bytes | None:
     """One errand: the bytes of its finished result, or None if it was stopped on the way."""
     from ofediq.experiment.archive import save_result
-    from ofediq.simulation import InterruptedRunError, simulate
+    from ofediq.simulation import InterruptedRunError
 
     show = shown_on(board, place)
     try:
@@ -173,10 +173,9 @@ def compute(errand: Errand, board: str | None = None, place: int = 0) -> bytes |
     experiment = _made(pickle.dumps(errand.origin))
     stream = experiment.deal(errand.seed)
     try:
-        result = simulate(
-            experiment.methods[errand.key],
+        result = experiment.simulate(
+            errand.key,
             stream,
-            experiment.model,
             errand.seed,
             progress=lambda done, _: show(done),
             watch=Alarm(stream, marked_on(board, place)),

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ofediq.arrays import Vector
 from ofediq.methods import Method
 from ofediq.models import Model
 from ofediq.streams import Stream
@@ -36,7 +37,9 @@ class ClientRecord(NamedTuple):
         return 1 - self.error / self.naive if self.naive > 0 else None
 
 
-def per_client(method: Method, model: Model, stream: Stream, seed: int = 0) -> list[ClientRecord]:
+def per_client(
+    method: Method, model: Model, stream: Stream, seed: int = 0, initial: Vector | None = None
+) -> list[ClientRecord]:
     """Run a federated `method` again and keep what `simulate` sums over the clients; the best skill first.
 
     >>> from ofediq import methods, models, streams
@@ -45,7 +48,7 @@ def per_client(method: Method, model: Model, stream: Stream, seed: int = 0) -> l
     >>> len(rows), rows[0].samples, rows[0].skill > rows[-1].skill
     (3, 49, True)
     """
-    swarm = Swarm(method, model, stream.clients, seed=seed)
+    swarm = Swarm(method, model, stream.clients, seed=seed, initial=initial)
     samples, error, naive = (np.zeros(stream.clients) for _ in range(3))
     own = np.full(stream.clients, np.nan)
     for step in range(stream.steps):

@@ -13,14 +13,14 @@ from jax.sharding import Mesh
 from ofediq.arrays import Floats
 from ofediq.errors import CheckpointError
 from ofediq.experiment.alarm import Alarm, diverging
-from ofediq.experiment.archive import load_result, save_result
+from ofediq.experiment.archive import save_result
 from ofediq.experiment.folder import Folder
 from ofediq.experiment.marks import keep_marks, require_same
 from ofediq.experiment.parallel import Errand, compute, diverges, processes_for, run_errands
 from ofediq.experiment.setup import Experiment
 from ofediq.methods import Method
 from ofediq.report import Comparison, bits_text, value_text
-from ofediq.simulation import Comparator, InterruptedRunError, Regret, Result, client_mesh, simulate
+from ofediq.simulation import Comparator, InterruptedRunError, Regret, Result, client_mesh
 from ofediq.simulation.interrupt import deferred_interrupt
 from ofediq.simulation.meeting import anyone
 from ofediq.streams import APART, Stream, naive_references
@@ -119,9 +119,9 @@ def finished(experiment: Experiment, folder: Folder) -> Comparison | None:
         stream = experiment.deal(seed)
         for name, curve in naive_references(stream).items():
             naive.setdefault(name, []).append(curve)
-        for key, method in experiment.methods.items():
+        for key, path in paths.items():
             with suppress(CheckpointError):
-                runs[key].append(load_result(paths[key], method, experiment.model, stream, seed))
+                runs[key].append(experiment.load(path, key, stream, seed))
     return Comparison(runs, naive) if any(runs.values()) else None
 
 
@@ -213,10 +213,9 @@ class _Work:
         for key, seed in sorted(
             self.fresh - {(key, one.seed) for key, runs in self.runs.items() for one in runs}
         ):
-            stream, method = self.experiment.deal(seed), self.experiment.methods[key]
+            stream = self.experiment.deal(seed)
             self.steps = stream.steps
-            archive = self.folder.archive(key, seed)
-            self.runs[key].append(load_result(archive, method, self.experiment.model, stream, seed))
+            self.runs[key].append(self.experiment.load(self.folder.archive(key, seed), key, stream, seed))
 
     def simulate_all(self) -> None:
         """All methods of a seed, seed after seed."""
@@ -263,7 +262,7 @@ class _Work:
         if anyone(self.resume and archive.exists()):
             if not archive.exists():
                 return  # another process has it
-            result = load_result(archive, method, self.experiment.model, stream, seed)
+            result = self.experiment.load(archive, key, stream, seed)
             if (key, seed) in self.fresh:
                 self._count_in(key, result)
                 return
@@ -297,10 +296,9 @@ class _Work:
 
             federated = method.topology == "federated"
 
-            return simulate(
-                method,
+            return self.experiment.simulate(
+                key,
                 stream,
-                self.experiment.model,
                 seed,
                 progress=progress,
                 watch=Alarm(stream, say, {name: curves[-1] for name, curves in self.naive.items()}),
@@ -310,7 +308,6 @@ class _Work:
                 else None,
                 checkpoint_every=self.checkpoint_every,
                 resume=self.resume,
-                initial=self.experiment.initial,
                 mesh=self.mesh if federated else None,
             )
 

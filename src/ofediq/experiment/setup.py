@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 from ofediq.arrays import Vector
 from ofediq.errors import BudgetError, InputError, require
 from ofediq.experiment import auto
+from ofediq.experiment.archive import load_result
 from ofediq.experiment.config import Config
 from ofediq.federation.model_file import start_from
 from ofediq.federation.protocol.task import ModelSpec
@@ -35,6 +37,7 @@ from ofediq.methods.privacy import promise_of
 from ofediq.methods.registry import entry, parse
 from ofediq.methods.round import formula_bits
 from ofediq.models import Model, build
+from ofediq.simulation import Result, simulate
 from ofediq.streams import Dataset, Stream, load, load_file, partition, synthetic
 from ofediq.streams.features import Pipeline
 
@@ -99,6 +102,14 @@ class Experiment:
         initial = None if config.start_from is None else start_from(config.start_from, model, spec)
         readings = stream if prepared is None else prepared.readings
         return cls(config, deal, model, methods, tuple(notes), origin, spec, initial, readings)
+
+    def simulate(self, key: str, stream: Stream, seed: int, **more: Any) -> Result:
+        """Run one method with one seed, whose `stream` it is; `more` is for `ofediq.simulate`."""
+        return simulate(self.methods[key], stream, self.model, seed, initial=self.initial, **more)
+
+    def load(self, path: Path, key: str, stream: Stream, seed: int) -> Result:
+        """The result of one method with one seed that is kept in `path`."""
+        return load_result(path, self.methods[key], self.model, stream, seed, self.initial)
 
     def unaffordable(self, config: Config) -> dict[str, str]:
         """Of the methods of `config`, another budget for this model and stream, those that need more, and why."""

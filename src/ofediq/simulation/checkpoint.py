@@ -7,16 +7,23 @@ one run, the first has the file, with what the clients of all of them remember.
 from __future__ import annotations
 
 import tempfile
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import jax
 
+from ofediq.arrays import Vector
 from ofediq.simulation.blocks import Records
 from ofediq.simulation.meeting import all_rows, of_the_first
 from ofediq.storage import Format
 
 _CHECKPOINT = Format("checkpoint", 2)
+
+
+def digest_of(initial: Vector | None) -> str | None:
+    """What tells the parameters that a run starts from apart from others; None for the model's own."""
+    return None if initial is None else blake2b(initial.tobytes(), digest_size=16).hexdigest()
 
 
 def save(

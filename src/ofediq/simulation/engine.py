@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -247,9 +246,7 @@ class _Run:
             "stream": self.stream.fingerprint(),
             "seed": self.seed,
             "devices": self.devices,
-            "initial": None
-            if self.initial is None
-            else blake2b(self.initial.tobytes(), digest_size=16).hexdigest(),
+            "initial": saved.digest_of(self.initial),
         }
 
     def result(self, started: float) -> Result:
