@@ -204,11 +204,14 @@ def extra(module: str, extra_name: str) -> ModuleType:
     >>> extra("math", "sim").sqrt(4)
     2.0
     """
+    package = module.split(".")[0]
     try:
         return importlib.import_module(module)
-    except ImportError as error:
+    except Exception as error:  # also what stops an installed package: a setting, a library of the system
+        absent = isinstance(error, ModuleNotFoundError) and error.name == package
+        why = "is not installed" if absent else f"cannot be loaded ({told(error)})"
         raise MissingExtraError(
-            f"{module.split('.')[0]} is not installed: it comes with `pip install 'ofediq[{extra_name}]'`"
+            f"{package} {why}: it comes with `pip install 'ofediq[{extra_name}]'`"
         ) from error
 
 

@@ -1,5 +1,7 @@
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,7 +42,14 @@ def test_help_lists_the_commands(
         (("nonsense",), "no such command 'nonsense'; `ofediq -h` shows what there is"),
         (("plan",), "`budget` or `bytes_per_hour` must be given, one of them"),
         (("plan", "--budget", "0.1"), "`dim` must be given, or `sample`, a file whose model has one"),
-        (("plan", "--budget", "many", "--dim", "10"), "invalid value for '--budget': "),
+        (
+            ("plan", "--budget", "many", "--dim", "10"),
+            "invalid value for '--budget': Input should be a valid number, got 'many'; ",
+        ),
+        (
+            ("run", "--steps", "1.5"),
+            "invalid value for '--steps': Input should be a valid integer, got '1.5'; ",
+        ),
         (("plan", "--budget"), "option '--budget' requires an argument; `ofediq plan -h` shows "),
         (("run", "--step_size", "1"), "no such option: --step_size "),
         (("data", "digits"), "got unexpected extra argument"),
@@ -105,6 +114,43 @@ def test_the_help_page_loads_nothing_heavy() -> None:
     ).stdout.split()
     assert "typer" in loaded
     assert not HEAVY & set(loaded)
+
+
+def test_an_output_without_a_letter_shows_another() -> None:
+    latin = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "ofediq", "methods"], capture_output=True, env=latin, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"ofedgrid" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "sentence"),
+    [
+        (
+            "MPLBACKEND",
+            "nonsense",
+            "matplotlib cannot be loaded (Key backend: 'nonsense' is not a valid value",
+        ),
+        ("JAX_PLATFORMS", "tpu", "JAX cannot compute here: RuntimeError: Unable to initialize backend 'tpu'"),
+    ],
+)
+def test_a_library_that_cannot_work_is_one_sentence(
+    tmp_path: Path, variable: str, value: str, sentence: str
+) -> None:
+    arguments = ["run", "--clients", "2", "--steps", "1", "--methods", "local", "--out", "there"]
+    done = subprocess.run(
+        [sys.executable, "-m", "ofediq", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, variable: value},
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"ofediq: error: {sentence}")
+    assert done.stderr.count("\n") == 1
 
 
 def test_the_module_is_the_command() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import sys
@@ -31,7 +32,7 @@ from ofediq.cli.serve import serve
 from ofediq.cli.sweep import sweep
 from ofediq.cli.up import up
 from ofediq.cli.zoo import zoo
-from ofediq.errors import OFedIQError
+from ofediq.errors import OFedIQError, shown, told
 
 # The base of every complaint about options and arguments; typer exports only what derives from it.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -94,6 +95,8 @@ def main() -> None:
     """
     if sys.argv[1:2] and sys.argv[1] in _COMPILING:
         keep_programs()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without a letter shows "?" in its place
     try:
         with _terminable():
             code = app(prog_name="ofediq", standalone_mode=False)
@@ -107,6 +110,10 @@ def main() -> None:
         if not str(error):  # a group without a command has shown its help
             sys.exit(0)
         _fail(_usage_sentence(error))
+    except RuntimeError as error:  # what JAX says of JAX_PLATFORMS=cuda where there is none
+        if "initialize backend" not in str(error):
+            raise
+        _fail(f"JAX cannot compute here: {told(error)}")
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(130)
     except BrokenPipeError:  # whoever read has seen enough
@@ -145,7 +152,10 @@ def _usage_sentence(error: Any) -> str:
         word for word in sys.argv[1:2] if not word.startswith("-")
     ]  # a value that is missing has no context
     path = error.ctx.command_path if error.ctx else " ".join(("ofediq", *words))
-    sentence = error.format_message().rstrip(".")
+    sentence = error.format_message().rstrip(".").replace("Value error, ", "")
+    if ", unable to parse" in sentence:  # what pydantic says of a number leaves out the value
+        value = error.__cause__.errors()[0]["input"]
+        sentence = f"{sentence.partition(', unable to parse')[0]}, got {shown(value)}"
     return f"{sentence[:1].lower()}{sentence[1:]}; `{path} -h` shows what there is"
 
 
