@@ -47,3 +47,10 @@ def test_a_constant_target_has_no_skill() -> None:
     data = Dataset("flat", x=np.zeros((4, 1)), y=np.ones(4), task="regression")
     (row,) = per_client(methods.fedogd(0.1), models.linear(features=1), Stream(data, np.arange(4)[:, None]))
     assert (row.samples, row.naive, row.skill) == (3, 0.0, None)
+
+
+def test_every_step_is_told() -> None:
+    data = Dataset("flat", x=np.zeros((4, 1)), y=np.ones(4), task="regression")
+    stream, told = Stream(data, np.arange(4)[:, None]), list[int]()
+    per_client(methods.fedogd(0.1), models.linear(features=1), stream, progress=told.append)
+    assert told == [1, 2, 3, 4]

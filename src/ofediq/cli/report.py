@@ -147,6 +147,7 @@ def _of_run(folder: Path) -> Page:
 
 def _client_rows(summary: dict[str, Any]) -> list[list[str]]:
     """Three clients of every federated method: its steps are taken again, one client beside the other."""
+    from ofediq.cli.progress import Reporter
     from ofediq.experiment import Config, Experiment
     from ofediq.experiment.per_client import per_client
 
@@ -159,11 +160,16 @@ def _client_rows(summary: dict[str, Any]) -> list[list[str]]:
         typer.echo(f"Note: no rows about clients, {error}.", err=True)
         return []
     rows = [["method", "client", "skill", "mean error", "last value's", "predictions", "uplink kB"]]
+    seed = experiment.config.seed
     for key, one in experiment.methods.items():
         if one.topology != "federated" or methods[key]["interrupted"]:
             continue
-        seed = experiment.config.seed
-        found = per_client(one, experiment.model, experiment.deal(seed), seed, experiment.initial)
+        with Reporter() as reporter:
+            reporter.started(f"{one.name}, client by client", stream["steps"])
+            dealt = experiment.deal(seed)
+            found = per_client(
+                one, experiment.model, dealt, seed, experiment.initial, progress=reporter.advanced
+            )
         for word, row in (("best", found[0]), ("median", found[len(found) // 2]), ("worst", found[-1])):
             cells = [f"{row.error:.4g}", f"{row.naive:.4g}", f"{row.samples:,}", f"{row.bits / 8e3:,.1f}"]
             rows.append([one.name, f"{row.name} ({word})", skill_text(row.skill), *cells])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -38,9 +39,17 @@ class ClientRecord(NamedTuple):
 
 
 def per_client(
-    method: Method, model: Model, stream: Stream, seed: int = 0, initial: Vector | None = None
+    method: Method,
+    model: Model,
+    stream: Stream,
+    seed: int = 0,
+    initial: Vector | None = None,
+    *,
+    progress: Callable[[int], None] | None = None,
 ) -> list[ClientRecord]:
     """Run a federated `method` again and keep what `simulate` sums over the clients; the best skill first.
+
+    `progress` is called with the number of steps done, after each.
 
     >>> from ofediq import methods, models, streams
     >>> stream = streams.synthetic(task="regression", clients=3, steps=50, features=2)
@@ -62,6 +71,8 @@ def per_client(
         error += np.where(known, found, 0.0)
         naive += np.where(known, missed, 0.0)
         own = np.where(present, answers, own)
+        if progress is not None:
+            progress(step + 1)
     names = stream.dataset.client_names
     named = names if len(names) == stream.clients else tuple(map(str, range(stream.clients)))
     counted = np.maximum(samples, 1)
