@@ -27,3 +27,16 @@ def test_many_methods_have_names_in_the_picture_side_by_side() -> None:
     assert len(places) == 9
     assert max(x for x, _ in places) < width - 150
     assert max(y for _, y in places) < height
+
+
+def test_no_two_curves_look_alike() -> None:
+    picture = skill_picture([SkillCurve(f"method {place}", [1, 2], [0.0, 0.1]) for place in range(9)])
+    looks = [re.sub('points="[^"]*"', "", line) for line in re.findall("<polyline[^>]*>", picture)]
+    assert len(set(looks)) == 9
+
+
+def test_a_long_curve_ends_where_its_name_says() -> None:
+    skills = [0.5] * 999 + [0.1]
+    picture = skill_picture([SkillCurve("long", range(1, 1001), skills), SkillCurve("end", [1000], [0.1])])
+    long, end = re.findall('points="([^"]*)"', picture)
+    assert end in long.split()

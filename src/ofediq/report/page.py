@@ -18,7 +18,8 @@ _STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem 
 table{border-collapse:collapse;margin:1rem 0}td,th{padding:.2rem .9rem .2rem 0;text-align:right;white-space:nowrap}
 td:first-child,th:first-child{text-align:left}svg{width:100%;min-width:36rem;height:auto}.soft{color:#666}
 .wide{overflow-x:auto}
-@media(prefers-color-scheme:dark){body{background:#16181b;color:#ddd}}"""
+@media(prefers-color-scheme:dark){body{background:#16181b;color:#ddd}.soft{color:#999}
+svg *{filter:brightness(1.6)}}"""
 
 
 class SkillCurve(NamedTuple):
@@ -87,10 +88,11 @@ def skill_picture(curves: Sequence[SkillCurve], *, ink: str = "currentColor") ->
         parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:+.0%}</text>')
     for place, one in enumerate(curves):
         colour = _COLOURS[place % len(_COLOURS)]
-        stride = max(1, len(one.steps) // _MOST_POINTS)
-        points = zip(one.steps[::stride], one.skills[::stride], strict=True)
+        stride = max(1, len(one.steps) // _MOST_POINTS)  # counted from the end, which every curve shows
+        points = zip(one.steps[::-stride], one.skills[::-stride], strict=True)
         line = " ".join(f"{across(step):.1f},{down(value):.1f}" for step, value in points if value == value)
-        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        dashes = ' stroke-dasharray="7 4"' * (place >= len(_COLOURS))  # of another one in the same colour
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>')
         for step in one.drift:
             x = across(step)
             parts.append(
@@ -101,7 +103,8 @@ def skill_picture(curves: Sequence[SkillCurve], *, ink: str = "currentColor") ->
         name = html.escape(f"{one.name} {skill_text(float(one.skills[-1]))}" if len(one.skills) else one.name)
         row, column = divmod(place, _PER_ROW)
         x, y = _LEFT + 10 + 160 * column, _HEIGHT - 6 + 18 * row
-        parts.append(f'<text x="{x}" y="{y}" fill="{colour}">{name}</text>')
+        mark = " - -" * bool(dashes)
+        parts.append(f'<text x="{x}" y="{y}" fill="{colour}">{name}{mark}</text>')
     parts.append(f'<text x="{_WIDTH}" y="{_HEIGHT - 6}" text-anchor="end">step {last:,.0f}</text>')
     height = _HEIGHT + 18 * ((len(curves) - 1) // _PER_ROW)
     frame = f'viewBox="0 0 {_WIDTH} {height}" font-size="13" fill="{ink}" role="img"'
