@@ -39,6 +39,7 @@ def a_round(step: int, **changes: Any) -> Round:
         "present": 20,
         "expected": 2,
         "senders": 2,
+        "counted": 2,
         "bits_wire": 4000.0,
         "bits_formula": 4300.0,
         "bits_fedogd": 32.0 * DIM * 20,

@@ -67,7 +67,7 @@ def test_it_loads_and_its_numbers_move(served: Page, full: Tab) -> None:
     served.call(lambda one: one.reject("c7", "malformed"))
     full.until("#updates", "62")
     full.until("#score", f"90.0{THIN}%")
-    assert full.text("#updates-note") == "0 missed, 1 rejected, 0 clipped"
+    assert full.text("#updates-note") == "0 left out, 0 missed, 1 rejected, 0 clipped"
     full.until("#rejections", "malformed\t1")
     full.page.wait_for_function("() => document.getElementById('score-chart').data[1].x.length === 31")
     assert "at step 31" in full.page.text_content("#score-text")  # type: ignore[operator]  # it is there

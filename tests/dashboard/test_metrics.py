@@ -24,7 +24,7 @@ def busy() -> Monitor:
     one.client("c3", 3).present = False
     one.client("c4", 4).clipped = 2
     one.record(a_round(1))
-    one.record(a_round(2, senders=1, error=1.5, seconds=0.25))
+    one.record(a_round(2, senders=1, counted=1, error=1.5, seconds=0.25))
     one.record(a_round(3))
     one.reject("c1", "malformed")
     one.reject("stranger", "malformed")

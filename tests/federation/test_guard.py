@@ -50,6 +50,17 @@ def test_one_huge_update_in_the_first_round_is_cut_to_what_a_member_has_saved(si
     np.testing.assert_allclose(server.params[0], -(FIRST + RATE + CLIENTS - 1) / CLIENTS, rtol=1e-5)
 
 
+def test_what_the_guard_leaves_out_has_arrived_and_is_counted_as_sent() -> None:
+    server = started(clip=CLIP)
+    for _ in range(20):
+        send(server, [-1.0] + [1.0] * (CLIENTS - 1))
+    totals = server.monitor.totals()
+    assert totals["left_out"] > 0
+    assert totals["updates"] + totals["left_out"] == 20 * CLIENTS
+    assert totals["missed"] == 0
+    assert totals["bits_wire"] == totals["bits_formula"] == 20 * CLIENTS * 32 * 650
+
+
 def one_round(guard: Guard, lengths: list[float]) -> list[float]:
     updates = {number: {"update": np.array([size], np.float32)} for number, size in enumerate(lengths)}
     return list(guard.weigh(updates).values())

@@ -175,7 +175,8 @@ def summary_lines(summary: dict[str, Any]) -> dict[str, str]:
     lines = {
         "federation": f"{summary['federation']}, {summary['state']} at step {summary['step']:,}",
         "rounds": f"{totals['rounds']:,}",
-        "updates": f"{totals['updates']:,} accepted, {totals['missed']:,} missed",
+        "updates": f"{totals['updates']:,} counted, {totals['left_out']:,} left out by the guard, "
+        f"{totals['missed']:,} missed",
         "uplink": f"{totals['bits_wire'] / 8e3:,.1f} kB",
     }
     if totals["ccr"] is not None:

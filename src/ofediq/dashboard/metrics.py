@@ -77,7 +77,7 @@ def _progress(monitor: Monitor, sums: Mapping[str, Any]) -> Iterator[Metric]:
     )
     yield Gauge(
         "ofediq_last_round_senders",
-        "Accepted updates in the last round.",
+        "Updates that arrived in the last round.",
         None if last is None else last.senders,
     )
 
@@ -88,8 +88,9 @@ def _clients(monitor: Monitor, sums: Mapping[str, Any]) -> Iterator[Metric]:
     yield Gauge("ofediq_clients_present", "Clients connected now.", sum(row.present for row in rows))
     quarantined = sum(row.quarantined for row in rows)
     yield Gauge("ofediq_clients_quarantined", "Clients whose updates are not read.", quarantined)
-    yield Counter("ofediq_updates", "Updates accepted.", sums["updates"])
+    yield Counter("ofediq_updates", "Updates that counted.", sums["updates"])
     yield Counter("ofediq_updates_missed", "Updates that were due and did not arrive.", sums["missed"])
+    yield Counter("ofediq_updates_left_out", "Updates that arrived and did not count.", sums["left_out"])
     clipped = sum(row.clipped for row in rows)
     yield Counter("ofediq_updates_clipped", "Updates cut, or left out.", clipped)
     yield _by(

@@ -137,7 +137,7 @@ function showNumbers(totals) {
 
   const rejected = Object.values(totals.rejected).reduce((sum, more) => sum + more, 0);
   put("updates", format.count(totals.updates));
-  put("updates-note", `${format.count(totals.missed)} missed, ${format.count(rejected)} rejected, ${format.count(totals.clipped)} clipped`);
+  put("updates-note", `${format.count(totals.left_out)} left out, ${format.count(totals.missed)} missed, ${format.count(rejected)} rejected, ${format.count(totals.clipped)} clipped`);
 }
 
 function showCounts(totals) {

@@ -169,6 +169,7 @@ class Intake:
         if decoded is not None:
             row.sent += 1
             one.updates[name] = decoded
+            one.arrived += 1
             one.bits += decoded.bits
 
     def _unpaid(self, said: Mapping[str, UpdateMessage]) -> list[str]:

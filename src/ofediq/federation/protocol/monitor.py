@@ -35,8 +35,9 @@ class Round:
         clients: K, registered clients.
         present: of these, connected when it closed.
         expected: senders the server waited for; None where clients decide by the norm of their update.
-        senders: accepted updates.
-        bits_wire: of their payloads.
+        senders: updates that arrived and could be read.
+        counted: those of them that the sum is of; the guard leaves some out.
+        bits_wire: of the payloads that arrived.
         bits_formula: the same by the paper's formula.
         bits_fedogd: what FedOGD would have sent: 32 bits per parameter, client and step.
         bits_downlink: of the broadcast that followed, counted once.
@@ -51,6 +52,7 @@ class Round:
     present: int
     expected: int | None
     senders: int
+    counted: int
     bits_wire: float
     bits_formula: float
     bits_fedogd: float
@@ -83,6 +85,7 @@ class _Totals:
     rounds: int = 0
     updates: int = 0
     missed: int = 0
+    left_out: int = 0
     seconds: float = 0.0
     bits_wire: float = 0.0
     bits_formula: float = 0.0
@@ -217,7 +220,8 @@ class Monitor:
         """A round closed; `alarms` counts those after which errors have risen, by `ofediq.drift`."""
         totals = self._totals
         totals.rounds += 1
-        totals.updates += one.senders
+        totals.updates += one.counted
+        totals.left_out += one.senders - one.counted
         totals.missed += 0 if one.expected is None else max(0, one.expected - one.senders)
         for name in _SUMMED:
             setattr(totals, name, getattr(totals, name) + getattr(one, name))

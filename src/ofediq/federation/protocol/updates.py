@@ -48,7 +48,8 @@ class OpenRound:
     served: set[str]  # who got the whole model alone
     catching_up: int = 0  # bits of those models
     secured: SecureRound | None = None  # where updates are added up unread
-    bits: int = 0  # of the updates that were read, whether they count or not
+    arrived: int = 0  # updates that were read, whether they count or not
+    bits: int = 0  # of these
     failed: Counter[str] = field(default_factory=Counter)  # frames that could not be read, by name
     waiting: set[str] = field(default_factory=set)  # who is waited for: due, there, not yet heard
     unread: dict[str, UpdateMessage] = field(default_factory=dict)  # updates to be read together, by name
@@ -146,9 +147,10 @@ def closed_round(
         clients=one.clients,
         present=present,
         expected=None if one.due is None else len(one.due),
-        senders=len(one.updates),
+        senders=one.arrived,
+        counted=len(one.updates),
         bits_wire=bits[0],
-        bits_formula=bits[0] if math.isnan(each) else len(one.updates) * each,
+        bits_formula=bits[0] if math.isnan(each) else one.arrived * each,
         bits_fedogd=32.0 * dim * one.clients * int(method.window_to(one.step)),
         bits_downlink=bits[1],
         samples=sum(report.samples for report in reports),
