@@ -57,6 +57,13 @@ def test_a_budget_is_not_exceeded(name: str, preset: str, terms: Terms) -> None:
     assert rate / made.mean_window * each * terms.clients <= terms.bits_per_step * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("name", entries())
+def test_the_least_budget_leads_to_a_method_and_less_to_a_sentence(name: str) -> None:
+    assert methods.at_budget(name, 1e-30, 35_000, 1000, steps=10).name
+    with pytest.raises(InputError, match="^`budget` must be at least 1e-30, got 1e-308$"):
+        methods.at_budget(name, 1e-308, 35_000, 1000, steps=10)
+
+
 def test_parameters_by_name() -> None:
     made = methods.make("ofediq(levels=7, coding=entropy)", TERMS)
     assert made.compress == methods.quantize(7, made.compress.blocks, coding="entropy")  # type: ignore[attr-defined]  # quantize

@@ -38,6 +38,9 @@ COMMON = {"step_size": "eta.", "preset": "which server rule, see `methods.preset
 """Parameters that every method may have, and that a run sets for all of its methods; with what they usually mean."""
 
 
+_LEAST_BUDGET = 1e-30  # windows of 10^30 steps; with less they are beyond what numbers hold
+
+
 @dataclass(frozen=True)
 class Terms(Ranged):
     """What a method is fitted to.
@@ -65,6 +68,10 @@ class Terms(Ranged):
     delta: float = 1e-5
     extra_bits: float = 0.0
     features: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.budget >= _LEAST_BUDGET, "budget", f"must be at least {_LEAST_BUDGET:g}", self.budget)
 
     @property
     def bits_per_step(self) -> float:
