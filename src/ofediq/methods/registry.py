@@ -38,7 +38,7 @@ COMMON = {"step_size": "eta.", "preset": "which server rule, see `methods.preset
 """Parameters that every method may have, and that a run sets for all of its methods; with what they usually mean."""
 
 
-_LEAST_BUDGET = 1e-30  # windows of 10^30 steps; with less they are beyond what numbers hold
+_LEAST_BUDGET = 1e-9  # windows of 10^9 steps: much longer ones cannot be counted
 
 
 @dataclass(frozen=True)
