@@ -60,7 +60,7 @@ def test_a_budget_is_not_exceeded(name: str, preset: str, terms: Terms) -> None:
 @pytest.mark.parametrize("name", entries())
 def test_a_tiny_budget_leads_to_a_method_and_a_smaller_one_to_a_sentence(name: str) -> None:
     assert methods.at_budget(name, 2e-9, 35_000, 1000, steps=10).name
-    with pytest.raises(InputError, match="^`budget` must be at least 1e-09, got 1e-308$"):
+    with pytest.raises(InputError, match=r"^`budget` must be at least 1e-09, got 1e-308$"):
         methods.at_budget(name, 1e-308, 35_000, 1000, steps=10)
 
 
