@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ofediq
-from ofediq import methods, models
+from ofediq import methods, models, streams, theory
+from ofediq.drift import DriftTest
 from ofediq.errors import InputError
 from ofediq.federation import Client
+from ofediq.swarm import Swarm
 
 ANY: Any = ofediq
 
@@ -32,8 +36,59 @@ def parts() -> tuple[Any, Any, Any]:
         (lambda method, stream, model: ANY.methods.make(3), "`method` must be a name"),
         (lambda method, stream, model: ANY.methods.ofediq("a", 7, 1, 1, 0.1), r"`rate` must lie in \(0, 1\]"),
         (lambda method, stream, model: Client(ANY, "garden", "pi"), "`broker` must be a Broker"),
+        (
+            lambda method, stream, model: ANY.simulate(method, stream, model, checkpoint=3),
+            "`checkpoint` must",
+        ),
+        (
+            lambda method, stream, model: ANY.simulate(method, stream, model, checkpoint_every="often"),
+            "`checkpoint_every` must be an integer >= 1, got 'often'",
+        ),
+        (lambda method, stream, model: ANY.simulate(method, stream, model, initial="zero"), "`initial` must"),
+        (lambda method, stream, model: ANY.simulate(method, stream, model, mesh=2), "`mesh` must be a Mesh"),
+        (lambda method, stream, model: ANY.simulate(method, stream, model, progress=1), "`progress` must be"),
+        (lambda method, stream, model: ANY.simulation.hindsight(stream, model), "`model` must be a Model"),
+        (lambda method, stream, model: ANY.naive_references(stream.dataset), "`stream` must be a Stream"),
+        (lambda method, stream, model: ANY.streams.drift(None, at=1), "`stream` must be a Stream, got None"),
+        (lambda method, stream, model: streams.availability(stream, join="late"), "`join` must be a share"),
+        (
+            lambda method, stream, model: streams.availability(stream, join=[[1], [2, 3]]),
+            "`join` must be 2 s",
+        ),
+        (
+            lambda method, stream, model: ANY.streams.availability(stream, pause=None),
+            "`pause` must be a finite",
+        ),
+        (
+            lambda method, stream, model: ANY.synthetic(clients=2, steps=2, noise="much"),
+            "`noise` must be a f",
+        ),
+        (
+            lambda method, stream, model: ANY.synthetic(clients=2, steps=2, task=np.ones(2)),
+            "`task` must be o",
+        ),
+        (lambda method, stream, model: ANY.load(["digits", "room"]), "`name` must be one of"),
+        (lambda method, stream, model: ANY.load_file(None, target="y"), "`path` must be the path of a file"),
+        (lambda method, stream, model: DriftTest(ANY), r"`doubt` must be a finite number > 0"),
+        (lambda method, stream, model: Swarm(method, stream, 2), "`model` must be a Model"),
+        (lambda method, stream, model: Swarm(method, model, 2, seed=ANY), "`seed` must be an integer"),
+        (lambda method, stream, model: ANY.codec.Eden(bits="b"), "`bits` must be a"),
+        (
+            lambda method, stream, model: theory.regret_bound_curve(
+                0.1, 0.5, distance=1.0, gradients="many", clients=10, smoothness=1.0
+            ),
+            "`gradients` must be one finite number",
+        ),
     ],
 )
 def test_what_is_no_such_thing_is_named(call: Callable[..., Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         call(*parts())
+
+
+@pytest.mark.parametrize("argument", ["target", "client_column", "time_column", "features"])
+def test_a_column_is_named_by_a_text(tmp_path: Path, argument: str) -> None:
+    (tmp_path / "plant.csv").write_text("a,y\n1,2\n2,3\n3,4\n")
+    named: dict[str, Any] = {"target": "y", argument: 3}
+    with pytest.raises(InputError, match=f"^`{argument}` must be"):
+        ofediq.load_file(tmp_path / "plant.csv", **named)

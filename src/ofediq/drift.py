@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ofediq.errors import require
+from ofediq.errors import require, require_positive
 
 _PER_SIZE = 5  # buckets of one size before two of them are joined
 _EVERY = 8  # values between two tests
@@ -68,7 +68,7 @@ class DriftTest:
     _turn: float = field(default=0.0, repr=False)  # fading mean of d d'
 
     def __post_init__(self) -> None:
-        require(0 < self.doubt < 1, "doubt", "must be in (0, 1)", self.doubt)
+        require(require_positive("doubt", self.doubt) < 1, "doubt", "must be in (0, 1)", self.doubt)
 
     def add(self, loss: float) -> bool:
         """Whether losses have risen, now that this one is known; one that is not finite is not taken in."""

@@ -20,6 +20,7 @@ import importlib
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path, PurePath
 from types import ModuleType
 from typing import Any
 
@@ -164,6 +165,17 @@ def require_nonnegative(name: str, value: float) -> float:
     return number
 
 
+def require_path(name: str, value: Any) -> Path:
+    """Return `value` as a path, or raise `InputError`.
+
+    >>> require_path("checkpoint", 3)
+    Traceback (most recent call last):
+    ofediq.errors.InputError: `checkpoint` must be the path of a file, got 3
+    """
+    require(isinstance(value, (str, PurePath)), name, "must be the path of a file", value)
+    return Path(value)
+
+
 def require_fraction(name: str, value: float) -> float:
     """Return `value` as a float in (0, 1], or raise `InputError`.
 
@@ -175,14 +187,14 @@ def require_fraction(name: str, value: float) -> float:
     return number
 
 
-def require_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
+def require_choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return `value` if it is one of `choices`, or raise `InputError`.
 
     >>> require_choice("method", "exakt", ("paper", "exact"))
     Traceback (most recent call last):
     ofediq.errors.InputError: `method` must be one of paper, exact, got 'exakt'
     """
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise InputError(f"`{name}` {not_among(value, choices)}")
     return value
 

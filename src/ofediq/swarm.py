@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.arrays import Flags, Floats, Numbers, Vector, column, map_leaves
-from ofediq.errors import InputError, require, require_integer
+from ofediq.errors import InputError, require, require_integer, require_kind
 from ofediq.methods import Method, at_budget, untuned
 from ofediq.methods import round as rounds
 from ofediq.methods.client import Outcome
@@ -50,7 +50,10 @@ class Swarm:
     def __init__(
         self, method: Method, model: Model, clients: int, *, seed: int = 0, initial: Vector | None = None
     ) -> None:
+        require_kind(Method, "method", method)
+        require_kind(Model, "model", model)
         require_integer("clients", clients, 1)
+        require_integer("seed", seed, 0, 2**32 - 1)
         require(method.topology == "federated", "method", "must be federated", method.name)
         self.method, self.model, self.clients, self.seed = method, model, clients, seed
         self.bits_wire = self.bits_downlink = 0.0

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 
-from ofediq.errors import InputError, require
+from ofediq.errors import InputError, require, shown
 from ofediq.settings import Declared, Settings, checked, declared, form
 
 Given = dict[str, Any]
@@ -152,7 +152,7 @@ def option_values(kind: type[Settings], text: str, option: str) -> tuple[str, li
     try:
         values = [parsed(one, convert(part)) for part in parts]
     except ValueError:
-        raise InputError(f"`{option}` must give {name} values of its kind, got {words!r}") from None
+        raise InputError(f"`{option}` must give {name} values of its kind, got {shown(words)}") from None
     return name, [checked(one.kind, value, name) for value in values]
 
 
@@ -188,4 +188,6 @@ def numbers(name: str, text: str, kind: type[float] = float) -> list[Any]:
         return [kind(part) for part in text.split(",")]
     except ValueError:
         whole = "whole " * (kind is int)
-        raise InputError(f"`{name}` must be {whole}numbers with commas between them, got {text!r}") from None
+        raise InputError(
+            f"`{name}` must be {whole}numbers with commas between them, got {shown(text)}"
+        ) from None

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.arrays import Floats, Numbers, Vector
-from ofediq.errors import extra, require, require_positive
+from ofediq.errors import extra, require, require_kind, require_positive
 from ofediq.models import LayeredModel, Model, Network
 from ofediq.streams import Stream
 
@@ -62,7 +62,9 @@ def hindsight(
         start: for other models, parameters to improve on.
         passes: for other models, passes of Adam over the data.
     """
-    require_positive("tolerance", tolerance)
+    require_kind(Model, "model", model)
+    require_kind(Stream, "stream", stream)
+    tolerance = require_positive("tolerance", tolerance)
     seen = stream.order[stream.present]
     require(len(seen) > 0, "stream", "must hold at least one sample", "none")
     weights = np.bincount(seen, minlength=len(stream.y)).astype(np.float64)

@@ -20,7 +20,16 @@ import numpy.typing as npt
 from jax.sharding import Mesh
 
 from ofediq.arrays import Floats, Vector
-from ofediq.errors import InputError, OFedIQError, require_integer, require_kind, told
+from ofediq.errors import (
+    InputError,
+    OFedIQError,
+    require,
+    require_integer,
+    require_kind,
+    require_path,
+    shown,
+    told,
+)
 from ofediq.machine import memory
 from ofediq.methods import Method
 from ofediq.methods.round import formula_bits
@@ -103,9 +112,13 @@ def simulate(
         (Model, "model", model),
     ):
         require_kind(kind, name, value)
+    for name, listener in (("progress", progress), ("watch", watch)):
+        require(listener is None or callable(listener), name, "must be a function", listener)
+    if checkpoint_every is not None:
+        require_integer("checkpoint_every", checkpoint_every, 1)
+    path = None if checkpoint is None else require_path("checkpoint", checkpoint)
     run = _Run.prepare(method, stream, model, seed, initial, mesh)
     started = time.perf_counter()
-    path = None if checkpoint is None else Path(checkpoint)
     if path is not None:
         run.resume(path, resume)
     last_saved, shown = run.done, 0
@@ -161,9 +174,14 @@ class _Run:
     ) -> _Run:
         """Check that the parts fit, and put data and first model in place."""
         require_integer("seed", seed, 0, 2**32 - 1)
+        if mesh is not None:
+            require_kind(Mesh, "mesh", mesh)
         _check_fit(model, stream)
         _check_method(method, model, stream.clients, mesh)
-        params = model.initial(seed) if initial is None else np.asarray(initial, np.float32)
+        try:
+            params = model.initial(seed) if initial is None else np.asarray(initial, np.float32)
+        except (TypeError, ValueError):
+            raise InputError(f"`initial` must be {model.dim} finite numbers, got {shown(initial)}") from None
         if params.shape != (model.dim,) or not np.isfinite(params).all():
             raise InputError(f"`initial` must be {model.dim} finite numbers, got shape {list(params.shape)}")
         computes, layers = _computing(model, stream.x.shape[1:])

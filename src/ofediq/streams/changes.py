@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ofediq.arrays import Flags, Numbers
-from ofediq.errors import InputError, require, require_integer, require_positive
+from ofediq.errors import (
+    InputError,
+    require,
+    require_integer,
+    require_kind,
+    require_nonnegative,
+    require_positive,
+)
 from ofediq.streams.dataset import UNKNOWN_LABEL, Dataset
 from ofediq.streams.draws import Draw, generator
 from ofediq.streams.stream import ABSENT, Stream
@@ -39,6 +46,7 @@ def availability(
     >>> availability(stream, join=[0, 2]).order.tolist()
     [[0, -1], [2, -1], [4, 5]]
     """
+    require_kind(Stream, "stream", stream)
     rng = generator(seed, Draw.AVAILABILITY)
     first = _first_steps(join, stream.steps, stream.clients, rng)
     here = np.arange(stream.steps)[:, None] >= first
@@ -57,6 +65,7 @@ def drift(stream: Stream, at: int) -> Stream:
     >>> [int(changed.step(t)[1][0]) for t in range(4)]
     [0, 1, 0, 1]
     """
+    require_kind(Stream, "stream", stream)
     at = require_integer("at", at, 1, stream.steps - 1)
     later = stream.order[at:]
     used, place = np.unique(later, return_inverse=True)
@@ -69,8 +78,12 @@ def drift(stream: Stream, at: int) -> Stream:
 def _first_steps(
     join: float | ArrayLike, steps: int, clients: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    given = np.asarray(join)
+    try:
+        given = np.asarray(join)
+    except ValueError:  # lists of several lengths
+        given = np.empty((0, 0))
     if given.ndim == 0:
+        require(given.dtype.kind in "iuf", "join", "must be a share in [0, 1] or one step per client", join)
         require(0 <= float(given) <= 1, "join", "must be a share in [0, 1] or one step per client", join)
         late = rng.permutation(clients) < round(float(given) * clients)
         return np.where(late, rng.integers(min(1, steps - 1), steps, size=clients), 0)
@@ -83,7 +96,7 @@ def _first_steps(
 
 def _pauses(share: float, length: float, shape: tuple[int, ...], rng: np.random.Generator) -> Flags:
     """Whether each client is away at each step, [steps, clients]."""
-    require(0 <= share < 1, "pause", "must be a share in [0, 1)", share)
+    require(require_nonnegative("pause", share) < 1, "pause", "must be a share in [0, 1)", share)
     come_back = 1 / max(1.0, require_positive("pause_length", length))
     go_away = come_back * share / (1 - share)
     if go_away > 1:

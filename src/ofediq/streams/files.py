@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from ofediq.arrays import Flags, Floats, Numbers
-from ofediq.errors import DataError, require_choice
+from ofediq.errors import DataError, require, require_choice, require_kind
 from ofediq.streams.columns import (
     encode_clients,
     encode_features,
@@ -109,6 +109,7 @@ def _clock_columns(table: Table, time_column: str | None) -> list[str]:
     columns = tuple(table.frame.columns)
     if time_column is None:
         return []
+    require_kind(str, "time_column", time_column)
     names = [time_column] if time_column in columns else [name.strip() for name in time_column.split(",")]
     return [table.require_one("time_column", name) for name in names]
 
@@ -148,6 +149,7 @@ def _feature_columns(
             raise DataError(f"`{argument}` must be another column than the target, got {target!r}")
     if features is None:
         return _default_features(table, taken)
+    require(isinstance(features, Iterable), "features", "must be names of columns", features)
     chosen = [features] if isinstance(features, str) else list(features)
     if alone and not chosen:
         return []

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from ofediq.arrays import Numbers
-from ofediq.errors import InputError, require, require_choice, require_integer
+from ofediq.errors import InputError, require_choice, require_integer, require_nonnegative
 from ofediq.streams.dataset import TASKS, Dataset, Task, Truth
 from ofediq.streams.draws import Draw, generator
 from ofediq.streams.stream import Stream
@@ -59,7 +59,10 @@ def synthetic(
     clients, steps = require_integer("clients", clients, 1), require_integer("steps", steps, 1)
     features = require_integer("features", features, 2)
     outputs = require_integer("classes", classes, 2) if task == "classification" else 1
-    require(0 <= noise < np.inf, "noise", "must be a finite number >= 0", noise)
+    noise, heterogeneity = (
+        require_nonnegative("noise", noise),
+        require_nonnegative("heterogeneity", heterogeneity),
+    )
     rng = generator(seed, Draw.SYNTHETIC)
     weights = _moving_optimum(rng, (features, outputs), _angles(drift, steps))
     offsets = _offsets(rng, (clients, features, outputs), heterogeneity)
@@ -99,7 +102,6 @@ def _moving_optimum(rng: np.random.Generator, shape: tuple[int, int], angles: Nu
 
 
 def _offsets(rng: np.random.Generator, shape: tuple[int, int, int], heterogeneity: float) -> Numbers:
-    require(0 <= heterogeneity < np.inf, "heterogeneity", "must be a finite number >= 0", heterogeneity)
     if heterogeneity > 0 and shape[0] < 2:
         raise InputError(f"`clients` must be at least 2 for `heterogeneity` {heterogeneity}, got {shape[0]}")
     offsets = _centred(rng.standard_normal(shape))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ofediq.arrays import Flags, Floats, Numbers
+from ofediq.errors import require_kind
 from ofediq.streams.dataset import UNKNOWN_LABEL
 from ofediq.streams.stream import Stream
 
@@ -39,6 +40,7 @@ def naive_references(stream: Stream) -> dict[str, Floats]:
     >>> curves["mean"].tolist(), curves["last"].tolist()
     ([1.0, 0.5, 0.333..., 1.25], [1.0, 0.5, 0.333..., 1.25])
     """
+    require_kind(Stream, "stream", stream)
     tallies = np.stack([_tally(stream, stream.y[_rows(stream, t)]).sum(axis=0) for t in range(stream.steps)])
     earlier, told = np.cumsum(tallies, axis=0) - tallies, stream.dataset.own_past
     constant = _answer(stream, tallies.sum(axis=0))

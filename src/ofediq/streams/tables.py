@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ofediq.arrays import Numbers
-from ofediq.errors import DataError, extra
+from ofediq.errors import DataError, extra, require_kind, require_path
 from ofediq.storage import read_arrays
 from ofediq.streams.cells import MISSING, encoding_of, header_in, names_in, not_utf8, separator_of
 from ofediq.streams.tidy import Unread, tidy
@@ -64,6 +64,7 @@ class Table:
 
     def require_one(self, argument: str, name: str) -> str:
         """`name` if one column of the frame, and no other, is called so; else a `DataError`."""
+        require_kind(str, argument, name)
         if name in self.repeated:
             raise DataError(
                 f"`{argument}` must be one column of {self.path.name}, got {name!r}, of which it has several"
@@ -72,6 +73,7 @@ class Table:
 
     def require(self, argument: str, name: str, among: Sequence[str] | None = None) -> str:
         """`name` if it is a column, else a `DataError` that lists the columns."""
+        require_kind(str, argument, name)
         if name in (self._known if among is None else among):
             return name
         if name in self.blocks:
@@ -87,7 +89,7 @@ class Table:
 
 def read_table(path: str | Path) -> Table:
     """The table in `path`; its suffix says how it is written."""
-    path = Path(path)
+    path = require_path("path", path)
     kind = path.suffix.lower()
     if not path.name.lower().endswith(SUFFIXES):
         raise DataError(f"`path` must end in {', '.join(SUFFIXES)}, got {path.name!r}")

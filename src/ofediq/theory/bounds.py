@@ -145,7 +145,10 @@ def regret_bound_curve(
     >>> regret_bound_curve(0.1, 0.5, distance=1.0, gradients=[20.0] * 100, clients=10, smoothness=1.0)[[0, 99]]
     array([ 54., 450.])
     """
-    squares = np.asarray(gradients, np.float64)
+    try:
+        squares = np.asarray(gradients, np.float64)
+    except (TypeError, ValueError):
+        squares = np.full(1, np.nan)
     finite = squares.ndim == 1 and bool(np.isfinite(squares).all()) and float(squares.min(initial=0.0)) >= 0
     require(finite, "gradients", "must be one finite number >= 0 per step", gradients)
     common: dict[str, Any] = {"clients": clients, "steps": 1, "smoothness": smoothness}
@@ -256,7 +259,7 @@ def federation_gap(*, clients: int, steps: int, optimum_norm: float, heterogenei
 
 
 def _scale(factor: int, period: int) -> int:
-    require(factor in (2, 4), "factor", "must be 2 or 4", factor)
+    require(require_integer("factor", factor, 2, 4) != 3, "factor", "must be 2 or 4", factor)
     return factor * _period(period)
 
 
@@ -278,7 +281,8 @@ def _terms(
 ) -> tuple[float, float]:
     """K ||w*||^2 / (2 eta), the cost of the start, and eta K T sigma_diff^2, the cost of noise at p = 1."""
     steps = require_integer("steps", steps, 1, MAX_COUNT)
-    start = clients * require_nonnegative("optimum_norm", optimum_norm) ** 2 / (2 * step_size)
+    norm = require_nonnegative("optimum_norm", optimum_norm)
+    start = clients * (norm * norm) / (2 * step_size)  # infinite where a power would raise an error
     return start, step_size * clients * steps * require_nonnegative("heterogeneity", heterogeneity)
 
 

@@ -12,7 +12,7 @@ from ofediq.codec.arithmetic import MAX_NORM
 from ofediq.codec.rotation import rotation_blocks
 from ofediq.codec.schemes.rotated import Rotated
 from ofediq.codec.schemes.scheme import Encoded, Scheme, put, vector
-from ofediq.errors import require
+from ofediq.errors import require, require_nonnegative
 from ofediq.randomness import Address, Key, Purpose, uniform
 
 _MODEL_BITS = 40.0  # at most what the entropy code's model and its last byte take
@@ -47,7 +47,7 @@ class Eden(Scheme):
 
     def __post_init__(self) -> None:
         require(
-            0 < self.bits < 1 or self.bits in (1, 2, 3, 4),
+            0 < require_nonnegative("bits", self.bits) < 1 or self.bits in (1, 2, 3, 4),
             "bits",
             "must lie in (0, 1), or be 1, 2, 3 or 4",
             self.bits,
