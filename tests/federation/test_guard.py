@@ -360,7 +360,7 @@ def test_who_is_alike_counts_less_where_most_are_not(common: float) -> None:
     wishes = rng.standard_normal((20, 256)) / 16
     wishes[:14] += common * rng.standard_normal(256) / 16
     wishes[14:] = rng.standard_normal(256) / 16
-    weights = balanced(wishes, np.zeros(256), 0 * wishes, np.arange(20), np.ones(20, bool))
+    weights = balanced(wishes, np.zeros(256), 0 * wishes, np.arange(20), np.ones(20, bool), 256)
     assert weights[:14].min() > 0.99
     assert (weights[14:].max() < 0.3) == (common == 0)
 
@@ -388,7 +388,7 @@ def test_votes_of_honest_members_are_chance(members: int) -> None:
     for _ in range(400):
         noise = 0.7 * noise + rng.standard_t(3, (members, members))
         sums, squares = 0.98 * sums + noise, 0.98 * squares + noise**2
-        kept.append(trusted(sums, squares).mean())
+        kept.append(trusted(sums, squares, np.full(members, 50.0)).mean())
     assert np.mean(kept) > 0.95
 
 
@@ -397,7 +397,7 @@ def test_where_everyone_wants_something_else_nobody_is_voted_down(hostile: int) 
     """All are opposed by all others, since what they want adds up to nothing."""
     sums = np.full((10, 10), -12.0) + np.diag(np.full(10, 60.0))
     sums[:hostile, :hostile] = 48.0
-    assert trusted(sums, np.full((10, 10), 64.0)).min() == 1.0
+    assert trusted(sums, np.full((10, 10), 64.0), np.full(10, 64.0)).min() == 1.0
 
 
 def test_when_most_want_back_the_model_is_wrong_and_not_they() -> None:
@@ -405,10 +405,10 @@ def test_when_most_want_back_the_model_is_wrong_and_not_they() -> None:
     rng = np.random.default_rng(0)
     aim = rng.standard_normal(64)
     wishes = -aim + rng.standard_normal((10, 64)) / 4
-    weights = balanced(wishes, 30 * aim, wishes / 10, np.arange(10), np.ones(10, bool))
+    weights = balanced(wishes, 30 * aim, wishes / 10, np.arange(10), np.ones(10, bool), 64)
     assert weights.min() == 1.0
     few = np.where(np.arange(10)[:, None] < 3, wishes, -wishes)
-    weights = balanced(few, 30 * aim, few / 10, np.arange(10), np.ones(10, bool))
+    weights = balanced(few, 30 * aim, few / 10, np.arange(10), np.ones(10, bool), 64)
     assert weights[:3].max() == 0.0
     assert weights[3:].min() == 1.0
 
@@ -417,3 +417,34 @@ def test_the_first_round_is_measured_by_what_most_send_if_that_is_less_than_assu
     factors = one_round(Guard(), [1e-6] * 6 + [1e-3])
     assert factors[:6] == [1.0] * 6
     np.testing.assert_allclose(factors[6], 1e-3 * (FIRST + RATE), rtol=1e-6)
+
+
+@pytest.mark.parametrize("updates", [1, 2, 4])
+def test_members_who_have_sent_little_are_not_voted_down(updates: int) -> None:
+    """Of ten classes: who has another one opposes a little, who has the same one agrees a lot, and chance is even."""
+    rng, found = np.random.default_rng(2), []
+    for _ in range(40):
+        products = np.where(rng.random((20, 20, updates)) < 0.1, 0.9, -0.1)
+        sums, squares = products.sum(2), (products**2).sum(2)
+        found.append(trusted(sums, squares, np.full(20, float(updates))).mean())
+    assert np.mean(found) > 0.99
+
+
+def test_what_all_are_contradicted_in_counts_against_nobody() -> None:
+    """The others take back what the model has followed of the noise in a member's updates, whoever it is."""
+    votes = np.random.default_rng(0).standard_normal((20, 20)) - 1.0
+    assert trusted(8 * votes, np.full((20, 20), 64.0), np.full(20, 64.0)).min() == 1.0
+    votes[:, 3] -= 2.0
+    assert trusted(8 * votes, np.full((20, 20), 64.0), np.full(20, 64.0)).argmin() == 3
+
+
+@pytest.mark.parametrize("members", [5, 14, 40])
+@pytest.mark.parametrize("size", [1, 2, 3, 9])
+def test_in_few_dimensions_noise_is_no_opinion(size: int, members: int) -> None:
+    """At rest all updates are noise: in one dimension half of them point against the other half."""
+    rng, guard, kept, means = np.random.default_rng(4), Guard(), [], np.zeros((members, size))
+    for _ in range(150):
+        means = 0.8 * means + rng.standard_normal(means.shape)
+        rows = {k: {"update": row.astype(np.float32)} for k, row in enumerate(means)}
+        kept.append(np.mean([*guard.weigh(rows).values()]))
+    assert np.mean(kept) > 0.8

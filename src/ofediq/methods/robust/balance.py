@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ofediq.arrays import Flags, Floats
+from ofediq.methods.robust.directions import chance
 
 HARMED, SERVED = -0.15, 0.1
 """Cosine of the middle member below which all of them are harmed together; and from which it is well again."""
@@ -51,7 +52,7 @@ _HALVINGS, _LEAST = 12, 0.1  # how often; weights below it are none
 
 
 def balanced(
-    wishes: Floats, moved: Floats, rows: Floats, senders: npt.NDArray[np.intp], known: Flags
+    wishes: Floats, moved: Floats, rows: Floats, senders: npt.NDArray[np.intp], known: Flags, dim: int
 ) -> Floats:
     """The weights in [0, 1] of a round's updates.
 
@@ -61,12 +62,13 @@ def balanced(
         rows: the updates of this round, [n, width].
         senders: places among the members of those who sent them, [n].
         known: of which of these enough is known to say whom they serve or oppose, [n].
+        dim: of updates; in few dimensions cosines are large by chance.
 
     >>> wishes = np.array([[1.0, 1, 0], [1, 0, 1], [1, -1, 0], [1, 0, -1], [1, 0, 0], [-9, 0, 0], [-9, 0, 0]])
-    >>> balanced(wishes, np.zeros(3), wishes, np.arange(7), np.ones(7, bool)).tolist()
+    >>> balanced(wishes, np.zeros(3), wishes, np.arange(7), np.ones(7, bool), 64).tolist()
     [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0]
     """
-    weights = _apart(wishes)
+    weights, line = _apart(wishes), chance(min(dim, wishes.shape[1]))
     together = _cosines(wishes, _added(wishes, weights))
     middle = _middle(together)
     harm = _rising(HARMED - middle, 0.0, _HARM)
@@ -79,12 +81,17 @@ def balanced(
     def after(given: Floats) -> Floats:
         return moved + _added(rows, given[senders])
 
-    weights = _halved(wishes, weights, after, lambda one: MOST * _agreeing_middle(one) - float(one.max()))
+    def left(one: Floats) -> float:
+        middle = _agreeing_middle(one)
+        return max(MOST * middle, middle + line / 2) - float(one.max())
+
+    weights = _halved(wishes, weights, after, left)
     served = _cosines(wishes, after(weights))
     turned = 2 * (served < DOUBTED).sum() > served.size
-    agreeing = np.ones(len(rows)) if turned else _rising(served[senders], OPPOSED, DOUBTED)
+    low = min(OPPOSED, -line)
+    agreeing = np.ones(len(rows)) if turned else _rising(served[senders], low, low + DOUBTED - OPPOSED)
     if _agreeing_middle(together) > 0:  # what all want together serves most of them
-        alone = ALONE + (APART - ALONE) * _rising(middle, 0.0, _WELL)
+        alone = min(ALONE + (APART - ALONE) * _rising(middle, 0.0, _WELL), -line)
         agreeing = agreeing * _rising(together[senders], alone - _LINE, alone)
     # Of first updates nothing is known but noise: in few dimensions some of it agrees with the sum by chance.
     found: Floats = np.where(known, _rising(weights[senders], _LEAST, 1.0) * agreeing, 1.0)

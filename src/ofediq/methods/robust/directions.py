@@ -13,7 +13,29 @@ FAR, ALONG, NEAR = 1.5, 3.0, 5.0
 """A member may deviate by FAR usual deviations, and in one direction by ALONG times what is usual there; at least by
 NEAR usual lengths."""
 
+_RARE = 2.6  # deviations of normal numbers that one of 200 has
 _AXES, _ALONE = 2, 0.9  # directions in which members differ most; share of a deviation that lies in one
+
+
+def scatter(dim: int) -> float:
+    """How much longer than the middle one of normal vectors in `dim` dimensions one of 200 is.
+
+    By the rule of E. Wilson and M. Hilferty (1931).
+
+    >>> [round(scatter(dim), 2) for dim in (1, 2, 8, 64)]
+    [4.13, 2.78, 1.74, 1.24]
+    """
+    spread = 2 / (9 * dim)
+    return float((1 + _RARE * np.sqrt(spread) / (1 - spread)) ** 1.5)
+
+
+def chance(dim: int) -> float:
+    """How large a cosine of two random directions in `dim` dimensions may be by chance: two deviations.
+
+    >>> chance(1), chance(64)
+    (2.0, 0.25)
+    """
+    return float(2 / np.sqrt(dim))
 
 
 def deviation(sums: Floats, weights: Numbers, centre: Floats) -> Floats:
@@ -23,19 +45,19 @@ def deviation(sums: Floats, weights: Numbers, centre: Floats) -> Floats:
     return found
 
 
-def within(panel: Floats, before: Floats, after: Floats) -> Floats:
-    """The largest factors that keep deviations within limits of the panel's.
+def within(panel: Floats, before: Floats, after: Floats, dim: int) -> Floats:
+    """The largest factors that keep deviations within limits of the panel's, of directions in `dim` dimensions.
 
     They are limited in length, and, if they lie in one of the directions in which members differ most, along it:
     members who work together have one of them for themselves.
     """
-    usual = lower_median(np.linalg.norm(panel, axis=1))
-    factors = _largest(before, after - before, max(FAR * usual, NEAR))
+    usual, far = lower_median(np.linalg.norm(panel, axis=1)), max(FAR, scatter(dim))
+    factors = _largest(before, after - before, max(far * usual, NEAR))
     rest = panel
     for _ in range(_AXES):
         axis = _longest_axis(rest)
         rest = rest - dots(rest, axis)[:, None] * axis
-        limit = max(ALONG * lower_median(np.abs(dots(panel, axis))), NEAR)
+        limit = max(max(ALONG, far) * lower_median(np.abs(dots(panel, axis))), NEAR)
         here, there = dots(before, axis)[:, None], dots(after, axis)[:, None]
         alone = np.abs(there[:, 0]) > _ALONE * np.linalg.norm(after, axis=1)
         factors = np.where(alone, np.minimum(factors, _largest(here, there - here, limit)), factors)

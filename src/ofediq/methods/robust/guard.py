@@ -22,7 +22,7 @@ import numpy.typing as npt
 from ofediq.arrays import Flags, Floats, Numbers, Vector
 from ofediq.errors import require
 from ofediq.methods.robust.balance import balanced
-from ofediq.methods.robust.directions import deviation, dots, lower_median, normed, within
+from ofediq.methods.robust.directions import chance, deviation, dots, lower_median, normed, within
 from ofediq.methods.robust.measures import SKETCH, folded, measured
 from ofediq.methods.robust.votes import trusted
 
@@ -102,6 +102,7 @@ class Guard:
         self._moved = np.zeros(_WIDE)  # what all of them came to, as it counted
         self._share = np.zeros(0, np.float32)  # mean share of them that was within the limit
         self._banned = np.zeros(0, bool)
+        self._dim = 1  # of updates
         self._signs: dict[int, Vector] = {}  # by size
 
     @property
@@ -163,7 +164,8 @@ class Guard:
             if self.updates < ASSUMED and len(numbers) > _FEW:  # START may be far above what is usual here
                 known = min(known, lower_median(lengths / unit)) or START
             factors = np.minimum(factors, self._cut(part, known, numbers, lengths / unit, elapsed))
-            sketches = found if part == "update" else sketches
+            if part == "update":
+                sketches, self._dim = found, vectors[0].size
         self._count[numbers] += 1
         self._round[numbers] = self.rounds + 1
         self._last[numbers] = self.updates + 1 + np.arange(len(numbers))
@@ -280,11 +282,13 @@ class Guard:
             own, weight = self._sum[known].astype(np.float64), self._weight[known]
             centre = np.median(own / weight[:, None], axis=0)
             before, after = deviation(sums, weights, centre), deviation(sums + rows, weights + 1, centre)
-            factors = within(deviation(own, weight, centre), before, after)
+            factors = within(deviation(own, weight, centre), before, after, self._dim)
             towards = normed(centre[None])[0]
             agreement = float(np.median(dots(normed(own), towards)))
-            opposed = dots(normed(sums + rows), towards) < -agreement / 2
-            opposed &= (agreement > _AGREE) & (self._count[numbers] >= _FEW)
+            line = max(agreement / 2, chance(min(self._dim, SKETCH)))
+            opposed = dots(normed(sums + rows), towards) < -line
+            most = agreement > np.sqrt(_AGREE**2 + 1 / known.size)  # each of them is a part of their centre
+            opposed &= most & (self._count[numbers] >= _FEW)
         self._sum[numbers] = sums + factors[:, None] * rows
         self._weight[numbers] = weights + factors
         memory = np.minimum(self._count[numbers], _PATIENCE)
@@ -302,7 +306,7 @@ class Guard:
         found, known = np.ones(len(self._count)), np.flatnonzero(self._recent())
         if known.size > _FEW:
             sums, squares = self._votes[:, known][:, :, known].astype(np.float64)
-            found[known] = trusted(sums, squares)
+            found[known] = trusted(sums, squares, self._weight[known].astype(np.float64))
         kept: Floats = found[numbers]
         return kept
 
@@ -316,7 +320,9 @@ class Guard:
         if known.size > _FEW:
             wishes, places = self._wish[known].astype(np.float64), np.searchsorted(known, numbers)
             places = np.minimum(places, known.size - 1)  # of those in quarantine, whose factor is 0
-            factors = np.minimum(factors, balanced(wishes, moved, rows, places, self._count[numbers] > _FEW))
+            factors = np.minimum(
+                factors, balanced(wishes, moved, rows, places, self._count[numbers] > _FEW, self._dim)
+            )
         self._moved = moved + np.einsum("i,ij->j", factors, rows)
         return factors
 

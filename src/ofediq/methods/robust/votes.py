@@ -7,6 +7,12 @@ Self-normalized processes, 2004). Each other member has such a vote on k. Of n t
 within 3 of its deviations, 1.25 / sqrt(n); where it is below that most of them oppose k, and k does not count. Votes
 of those who do not count are not counted either, and so on until nothing changes.
 
+Two things make honest members oppose each other, and both are measured on all of them. Two samples with different
+labels pull apart a little, those with the same label together a lot: as long as l has said little, its vote is
+likely to be of the first kind alone, and its own squares are too small. So squares are at least those that are usual
+for as many updates. And whatever the model has followed of the noise in a wish, the others take back: opposition
+counts from that to the middle member on.
+
 Where data differ everyone is opposed a little: what they want adds up to nothing where the model comes to rest. So
 this is asked only where most want nothing of their own that the others do not want.
 """
@@ -30,25 +36,29 @@ _NORMAL = 1.48  # deviation of normal numbers in median distances from their med
 _TURNS = 6  # of leaving out whom the others oppose
 
 
-def trusted(sums: Floats, squares: Floats) -> Floats:
+def trusted(sums: Floats, squares: Floats, counts: Floats) -> Floats:
     """Weights in [0, 1] of members by the votes of the others.
 
     Arguments:
         sums: of products of the updates of l with what k wanted before, [l, k].
         squares: of their squares.
+        counts: how many updates of l they are of, [l].
 
     >>> sums = np.array([[0, 2, 1, 2, -9], [1, 1, 2, 0, -9], [2, 2, 0, 1, -9], [2, 1, 1, 0, -9], [-9, -9, -9, -9, 9]])
-    >>> trusted(sums, np.full((5, 5), 9.0)).tolist()
+    >>> trusted(sums, np.full((5, 5), 9.0), np.full(5, 9.0)).tolist()
     [1.0, 1.0, 1.0, 1.0, 0.0]
     """
-    votes = sums / np.sqrt(np.maximum(squares, 1e-30))
-    own, others = np.diag(votes).copy(), len(votes) - 1
+    own, others = np.diag(sums) / np.sqrt(np.maximum(np.diag(squares), 1e-30)), len(sums) - 1
+    counts = np.maximum(counts, 1.0)
+    usual = lower_median((squares.sum(1) - np.diag(squares)) / (others * counts))
+    votes = sums / np.sqrt(np.maximum(np.maximum(squares, usual * counts[:, None]), 1e-30))
     np.fill_diagonal(votes, np.inf)
     weights = np.ones(len(votes))
     for _ in range(_TURNS):
         middle = _medians(votes, weights)
         spread = np.maximum(1.0, _NORMAL * _medians(np.abs(votes - middle), weights))
-        found = np.clip(SURE + middle * np.sqrt(others) / (_MEDIAN * spread), 0.0, 1.0)
+        opposed = middle - min(0.0, lower_median(middle))
+        found = np.clip(SURE + opposed * np.sqrt(others) / (_MEDIAN * spread), 0.0, 1.0)
         if 2 * found.sum() <= len(votes):  # whom the others oppose are few
             return np.ones(len(votes))
         if np.array_equal(found, weights):
