@@ -448,3 +448,24 @@ def test_in_few_dimensions_noise_is_no_opinion(size: int, members: int) -> None:
         rows = {k: {"update": row.astype(np.float32)} for k, row in enumerate(means)}
         kept.append(np.mean([*guard.weigh(rows).values()]))
     assert np.mean(kept) > 0.8
+
+
+def test_a_first_round_of_many_says_how_long_updates_are() -> None:
+    """After windows of many steps they are a hundred times as long as assumed: three rounds hardly counted."""
+    factors = one_round(Guard(), [90.0] * 7 + [1e6] * 3)
+    assert factors[:7] == [1.0] * 7
+    np.testing.assert_allclose(factors[7:], 90 * (FIRST + RATE) / 1e6, rtol=1e-6)
+
+
+def test_a_scale_is_found_where_rounds_hold_one_message() -> None:
+    """Ten members one after another, far from what was assumed: each step of five cost all of them a message."""
+    guard, vector = Guard(), np.full(4, 4000, np.float32)
+    kept = [guard.weigh({number % 10: {"update": vector}})[number % 10] for number in range(40)]
+    assert kept[15:] == [1.0] * 25
+
+
+def test_glitches_of_honest_members_do_not_move_what_is_usual() -> None:
+    guard, rng = Guard(), np.random.default_rng(0)
+    for _ in range(200):
+        one_round(guard, [1e12 if glitch else 1.0 for glitch in rng.random(10) < 0.02])
+    assert guard.usual() < 2.0

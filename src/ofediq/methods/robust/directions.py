@@ -9,9 +9,11 @@ import numpy as np
 
 from ofediq.arrays import Floats, Numbers
 
-FAR, ALONG, NEAR = 1.5, 3.0, 5.0
-"""A member may deviate by FAR usual deviations, and in one direction by ALONG times what is usual there; at least by
-NEAR usual lengths."""
+FAR, ALONG = 1.5, 3.0
+"""A member may deviate by FAR usual deviations, and in one direction by ALONG times what is usual there."""
+
+NEAR, BESIDE = 8.0, 5.0
+"""At least it may do so by so many usual lengths: few updates of different lengths lie far apart."""
 
 _RARE = 2.6  # deviations of normal numbers that one of 200 has
 _AXES, _ALONE = 2, 0.9  # directions in which members differ most; share of a deviation that lies in one
@@ -57,7 +59,7 @@ def within(panel: Floats, before: Floats, after: Floats, dim: int) -> Floats:
     for _ in range(_AXES):
         axis = _longest_axis(rest)
         rest = rest - dots(rest, axis)[:, None] * axis
-        limit = max(max(ALONG, far) * lower_median(np.abs(dots(panel, axis))), NEAR)
+        limit = max(max(ALONG, far) * lower_median(np.abs(dots(panel, axis))), BESIDE)
         here, there = dots(before, axis)[:, None], dots(after, axis)[:, None]
         alone = np.abs(there[:, 0]) > _ALONE * np.linalg.norm(after, axis=1)
         factors = np.where(alone, np.minimum(factors, _largest(here, there - here, limit)), factors)

@@ -42,6 +42,8 @@ MEMORY = 64
 """How far a member deviates is counted over so many of its last updates; see `directions`."""
 
 _FEW = 4  # so few members say nothing about what is usual
+_MEASURED = 5  # more than so many may say together what is usual
+_HUGE = 1e30  # length of an update, for the mean
 _SHORT = 16  # updates over which a member's mean length is taken
 _LOSING, _PATIENCE = 0.7, 16  # share of updates beyond all measure, over so many
 _AGREE = 0.3  # median cosine of members' sums with their centre from which most agree
@@ -155,17 +157,16 @@ class Guard:
         numbers = np.array(list(updates))
         self.grow(int(numbers.max()) + 1)
         elapsed = np.minimum(self.rounds - self._round[numbers], 2 * RECENT) + 1
-        factors, usual = np.ones(len(numbers)), max(self.usual() or START, least)
+        factors, usual = np.ones(len(numbers)), START
         sketches = np.zeros((len(numbers), self._moved.size))
         for part in sorted(next(iter(updates.values()))):
             vectors = [one[part] for one in updates.values()]
             lengths, found = measured(vectors, self._signs_of(vectors[0].size), self._moved.size)
             known = max(self.usual(part) or START, least if part == "update" else 0.0)
-            if self.updates < ASSUMED and len(numbers) > _FEW:  # START may be far above what is usual here
-                known = min(known, lower_median(lengths / unit)) or START
+            known = self._at_first(known, lengths / unit)
             factors = np.minimum(factors, self._cut(part, known, numbers, lengths / unit, elapsed))
             if part == "update":
-                sketches, self._dim = found, vectors[0].size
+                sketches, self._dim, usual = found, vectors[0].size, known
         self._count[numbers] += 1
         self._round[numbers] = self.rounds + 1
         self._last[numbers] = self.updates + 1 + np.arange(len(numbers))
@@ -235,6 +236,13 @@ class Guard:
 
     # Lengths ----------------------------------------------------------------------------------------------------
 
+    def _at_first(self, known: float, lengths: Floats) -> float:
+        """What is usual in the first round: START says nothing about this task, and the middle of many is no one's."""
+        if self.updates >= ASSUMED or len(lengths) <= _FEW:
+            return known
+        middle = lower_median(lengths) or START
+        return middle if len(lengths) > _MEASURED else min(known, middle)
+
     def _cut(self, part: str, usual: float, numbers: Numbers, lengths: Floats, elapsed: Numbers) -> Floats:
         """Factors for one part of the messages, all of them from what was known before the round."""
         room, mean = self._table(self._room, part, FIRST), self._table(self._usual, part, 0.0)
@@ -247,9 +255,13 @@ class Guard:
         spent = np.minimum(lengths / usual, room[numbers])
         room[numbers] -= spent
         kept = spent * usual
-        # Where most lose much the scale of all has changed: the newest lengths alone are believed, step by step.
-        memory = np.minimum(self._count[numbers] + 1, _SHORT if self._calm else 1)
-        mean[numbers] += (np.minimum(lengths, most * usual) - mean[numbers]) / memory
+        # Where most lose much the scale of all has changed: the newest lengths alone are believed, and as they are
+        # where so many members sent some that the middle one is honest.
+        memory, longest = np.minimum(self._count[numbers] + 1, _SHORT), most * usual
+        if not self._calm:
+            memory = np.ones(len(numbers))
+            longest = _HUGE if np.count_nonzero(self._recent()) > _MEASURED else longest
+        mean[numbers] += (np.minimum(lengths, longest) - mean[numbers]) / memory
         factors = np.where(lengths > kept, kept / np.maximum(lengths, 1e-300), 1.0)
         far = lengths > (self.clip or np.inf) * usual
         # Where most of a round is far away the scale has moved: they are cut, like before anything was known.
