@@ -43,15 +43,17 @@ def phases(now: Round) -> Floats:
 def largest_places(now: Round) -> Floats:
     """Honest but for the tenth of the coordinates that matters most, which is flipped."""
     mean = now.others.mean(0)
-    line = np.quantile(np.abs(mean), 0.9)
-    return now.own - 2 * np.where(np.abs(mean) >= line, now.own, 0) - np.where(np.abs(mean) >= line, mean, 0)
+    loud = np.abs(mean) >= np.quantile(np.abs(mean), 0.9)
+    sent: Floats = np.where(loud, -now.own - mean, now.own)
+    return sent
 
 
 def in_pairs(now: Round) -> Floats:
     """Two by two v and -v, so that they add up to nothing, and a little against the others on top."""
     drawn = np.random.default_rng(5).standard_normal(now.own.shape[1])
     signs = np.where(np.arange(len(now.own)) % 2, 1.0, -1.0)[:, None]
-    return now.usual * signs * _unit(drawn) + now.all(-0.6 * now.usual * _unit(now.others.mean(0)))
+    sent: Floats = now.usual * signs * _unit(drawn) + now.all(-0.6 * now.usual * _unit(now.others.mean(0)))
+    return sent
 
 
 def whispering(now: Round) -> Floats:
@@ -85,7 +87,8 @@ def unpunished(now: Round) -> Floats:
 def selected(now: Round) -> Floats:
     """Honest updates, but only those that agree least with the others' mean; else nothing."""
     cosines = np.array([_unit(one) @ _unit(now.others.mean(0)) for one in now.own])
-    return 2 * now.own * (cosines <= np.median(cosines))[:, None]
+    sent: Floats = 2 * now.own * (cosines <= np.median(cosines))[:, None]
+    return sent
 
 
 def overflowing(now: Round) -> Floats:

@@ -62,13 +62,13 @@ def balanced(
         rows: the updates of this round, [n, width].
         senders: places among the members of those who sent them, [n].
         known: of which of these enough is known to say whom they serve or oppose, [n].
-        dim: of updates; in few dimensions cosines are large by chance.
+        dim: how many numbers say something; where they are few, cosines are large by chance.
 
     >>> wishes = np.array([[1.0, 1, 0], [1, 0, 1], [1, -1, 0], [1, 0, -1], [1, 0, 0], [-9, 0, 0], [-9, 0, 0]])
     >>> balanced(wishes, np.zeros(3), wishes, np.arange(7), np.ones(7, bool), 64).tolist()
     [1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0]
     """
-    weights, line = _apart(wishes), chance(min(dim, wishes.shape[1]))
+    weights, line = _apart(wishes), chance(dim)
     together = _cosines(wishes, _added(wishes, weights))
     middle = _middle(together)
     harm = _rising(HARMED - middle, 0.0, _HARM)

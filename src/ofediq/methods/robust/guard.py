@@ -237,7 +237,7 @@ class Guard:
     # Lengths ----------------------------------------------------------------------------------------------------
 
     def _at_first(self, known: float, lengths: Floats) -> float:
-        """What is usual in the first round: START says nothing about this task, and the middle of many is no one's."""
+        """What is usual in the first round: the middle of many says more than START, and is nobody's own."""
         if self.updates >= ASSUMED or len(lengths) <= _FEW:
             return known
         middle = lower_median(lengths) or START
@@ -332,9 +332,8 @@ class Guard:
         if known.size > _FEW:
             wishes, places = self._wish[known].astype(np.float64), np.searchsorted(known, numbers)
             places = np.minimum(places, known.size - 1)  # of those in quarantine, whose factor is 0
-            factors = np.minimum(
-                factors, balanced(wishes, moved, rows, places, self._count[numbers] > _FEW, self._dim)
-            )
+            enough, dim = self._count[numbers] > _FEW, min(self._dim, moved.size)
+            factors = np.minimum(factors, balanced(wishes, moved, rows, places, enough, dim))
         self._moved = moved + np.einsum("i,ij->j", factors, rows)
         return factors
 
