@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from ofediq.experiment.folder import Folder as Folder
     from ofediq.experiment.folder import free_folder as free_folder
     from ofediq.experiment.folder import unfinished_folder as unfinished_folder
+    from ofediq.experiment.listener import Listener as Listener
     from ofediq.experiment.output import write_output as write_output
-    from ofediq.experiment.runner import Listener as Listener
     from ofediq.experiment.runner import RunOutcome as RunOutcome
     from ofediq.experiment.runner import finished as finished
     from ofediq.experiment.runner import run as run
@@ -41,8 +41,9 @@ else:  # a type checker reads the imports above
             "combinations": "sweep",
             "config": "Config",
             "folder": "Folder free_folder unfinished_folder",
+            "listener": "Listener",
             "output": "write_output",
-            "runner": "Listener RunOutcome finished run",
+            "runner": "RunOutcome finished run",
             "setup": "Experiment",
             "tracked": "track",
         },

@@ -14,8 +14,9 @@ from typing import Any
 from ofediq.errors import InputError, require, require_fraction
 from ofediq.experiment.config import Config
 from ofediq.experiment.folder import Folder
+from ofediq.experiment.listener import Listener
 from ofediq.experiment.output import write_output
-from ofediq.experiment.runner import Listener, run
+from ofediq.experiment.runner import run
 from ofediq.experiment.setup import Experiment
 from ofediq.methods.registry import entry, parse
 from ofediq.report import draw_frontier

@@ -17,6 +17,7 @@ from ofediq.errors import InputError, require
 from ofediq.experiment.budgets import summary_of
 from ofediq.experiment.config import Config
 from ofediq.experiment.folder import Folder
+from ofediq.experiment.listener import Listener
 from ofediq.experiment.parallel import (
     Errand,
     compute,
@@ -26,7 +27,7 @@ from ofediq.experiment.parallel import (
     run_errands,
     run_on,
 )
-from ofediq.experiment.runner import Listener, errands
+from ofediq.experiment.runner import errands
 from ofediq.experiment.setup import Experiment
 from ofediq.report import draw_sweep
 from ofediq.storage import save_json

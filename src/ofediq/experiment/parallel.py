@@ -24,12 +24,12 @@ import numpy as np
 
 from ofediq.errors import InputError, OFedIQError, require_integer
 from ofediq.experiment.alarm import Alarm, diverging
+from ofediq.experiment.listener import Listener
 from ofediq.machine import cores
 from ofediq.simulation.interrupt import deferred_interrupt
 from ofediq.storage import save_bytes
 
 if TYPE_CHECKING:
-    from ofediq.experiment.runner import Listener
     from ofediq.experiment.setup import Experiment
 
 _Work = TypeVar("_Work", bound="Work")
@@ -162,6 +162,7 @@ def diverges(errand: Errand, step: int) -> str:
 
 def compute(errand: Errand, board: str | None = None, place: int = 0) -> bytes | None:
     """One errand: the bytes of its finished result, or None if it was stopped on the way."""
+    # Not sooner: they load JAX, and `_settle_in` says how many threads it may have.
     from ofediq.experiment.archive import save_result
     from ofediq.simulation import InterruptedRunError
 

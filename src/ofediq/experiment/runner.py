@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
 import jax
 from jax.sharding import Mesh
@@ -15,6 +14,7 @@ from ofediq.errors import CheckpointError
 from ofediq.experiment.alarm import Alarm, diverging
 from ofediq.experiment.archive import save_result
 from ofediq.experiment.folder import Folder
+from ofediq.experiment.listener import Listener
 from ofediq.experiment.marks import keep_marks, require_same
 from ofediq.experiment.parallel import Errand, compute, diverges, processes_for, run_errands
 from ofediq.experiment.setup import Experiment
@@ -26,34 +26,6 @@ from ofediq.simulation.meeting import anyone
 from ofediq.streams import APART, Stream, naive_references
 
 _FAR_ABOVE = 2.0  # times the error of a naive forecast: something is wrong, and is said
-
-
-class Listener(Protocol):
-    """Who wants to know how far the work is."""
-
-    def note(self, sentence: str) -> None:
-        """Something a user should know."""
-
-    def started(self, task: str, total: int) -> None:
-        """A task of `total` steps begins."""
-
-    def advanced(self, done: int) -> None:
-        """So many steps of it are done."""
-
-    def finished(self, outcome: str) -> None:
-        """It is done, with this outcome in words."""
-
-    def stopping(self) -> None:
-        """An interruption was asked for; the block at hand is finished first."""
-
-
-class Silent:
-    """Somebody who does not listen."""
-
-    def note(self, *_: Any, **__: Any) -> None:
-        """Nothing."""
-
-    started = advanced = finished = stopping = note
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,8 @@ from pathlib import Path
 from ofediq.errors import InputError, LostProcessError, require_integer
 from ofediq.experiment.config import Config
 from ofediq.experiment.folder import Folder
-from ofediq.experiment.runner import Silent, run
+from ofediq.experiment.listener import Silent
+from ofediq.experiment.runner import run
 from ofediq.experiment.setup import Experiment
 from ofediq.machine import cores
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from ofediq.errors import InputError, require, require_positive
 from ofediq.experiment.config import Config
-from ofediq.experiment.runner import Listener
+from ofediq.experiment.listener import Listener
 from ofediq.experiment.setup import Experiment
 from ofediq.methods import Method, Terms
 from ofediq.methods.registry import entry, make, parse

@@ -17,8 +17,8 @@ from typing import Any
 
 from ofediq.errors import InputError, require
 from ofediq.experiment.config import Config
+from ofediq.experiment.listener import Listener, Silent
 from ofediq.experiment.parallel import processes_for, run_errands, shown_on
-from ofediq.experiment.runner import Listener, Silent
 from ofediq.experiment.tuning import Effort, MissingError, Tuning
 from ofediq.machine import cores
 from ofediq.methods.registry import entries
