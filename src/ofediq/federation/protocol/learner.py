@@ -20,6 +20,7 @@ from ofediq.federation.protocol.limits import Limits
 from ofediq.federation.protocol.memory import Memory, MemoryFile, Recall
 from ofediq.federation.protocol.messages import (
     LostError,
+    ModelMessage,
     Publish,
     UpdateMessage,
     is_difference,
@@ -257,31 +258,44 @@ class Learner:
         except LostError:
             return self._greet_again()
         self.limits.check("model", clients=opened.clients)
+        if self._delayed(opened):
+            return []
         one = self._open
-        if one is not None:
-            stale = (opened.epoch, opened.step) < (one.opened.epoch, one.opened.step)
-            self._stale = self._stale + 1 if stale else 0
-            if stale and self._stale < STALE:
-                return []  # delayed
-            if stale:  # nobody else has spoken for long: what it believed came from no real server
-                log.warning("client %s: it goes back to an earlier server", self.name)
-                self._stale, one, self._open = 0, None, None
         if one is not None and opened.step == one.opened.step and not opened.final:
-            # asked again, maybe after a restart
-            again = opened.epoch != one.opened.epoch  # the members of a restarted server begin anew
-            one.opened = opened if opened.difference is None else replace(opened, down=one.opened.down)
-            if one.secure is not None:
-                return one.take_part(self.federation, self.name, one.secure.payload) if again else []
-            return [] if one.said is None else [self._topic(one.said)]
+            return self._asked_again(one, opened)
         if opened.difference is not None:
             if one is None or not one.precedes(opened):
                 return self._greet_again()
             opened = replace(opened, down=opened.down._replace(model=one.moved(opened)))
+        return self._begin(self.task, self.model, self.number, opened)
+
+    def _delayed(self, opened: ModelMessage) -> bool:
+        """Whether a broadcast is older than the open round; if only such come, that round is no more."""
+        one = self._open
+        stale = one is not None and (opened.epoch, opened.step) < (one.opened.epoch, one.opened.step)
+        self._stale = self._stale + 1 if stale else 0
+        if self._stale < STALE:
+            return stale
+        # Nobody else has spoken for long: what it believed came from no real server.
+        log.warning("client %s: it goes back to an earlier server", self.name)
+        self._stale, self._open = 0, None
+        return False
+
+    def _asked_again(self, one: OpenWindow, opened: ModelMessage) -> list[Publish]:
+        """The open round is announced again, maybe after a restart: it says what it has said."""
+        again = opened.epoch != one.opened.epoch  # the members of a restarted server begin anew
+        one.opened = opened if opened.difference is None else replace(opened, down=one.opened.down)
+        if one.secure is not None:
+            return one.take_part(self.federation, self.name, one.secure.payload) if again else []
+        return [] if one.said is None else [self._topic(one.said)]
+
+    def _begin(self, task: Task, model: Model, number: int, opened: ModelMessage) -> list[Publish]:
+        """A round that it did not have opens."""
         inputs = self.answers.inputs
-        memory = self._recall.opened(self.task, self.number, opened, inputs.nothing())
+        memory = self._recall.opened(task, number, opened, inputs.nothing())
         if not self.answers.samples:  # the first round of this process
             inputs.past, self.position = memory.past, memory.position
-        one = self._open = OpenWindow.of(self.task, self.model, self.number, opened, memory.lost)
+        one = self._open = OpenWindow.of(task, model, number, opened, memory.lost)
         self._took_part |= not opened.final
         if opened.final or memory.step != opened.step:
             clean = [self._here(clean=True, **self.place)] if self._recall.clean else []
