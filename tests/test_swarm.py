@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from ofediq import models, streams
+from ofediq.methods import Adaptive
 from ofediq.methods.registry import make
 from ofediq.simulation import simulate
-from ofediq.swarm import Swarm
+from ofediq.swarm import ScaledSwarm, Swarm
 
 CLIENTS, STEPS = 6, 24
 NAMES = [
@@ -42,3 +45,15 @@ def test_who_comes_twice_ends_the_step() -> None:
     swarm.learn(0, [1.0], 1.0)
     assert swarm.step == 1
     assert swarm.bits_wire == 64  # one sender, two numbers
+
+
+def test_estimators_of_numbers_begin_as_runs_on_files_do() -> None:
+    """Few readings may move a prediction as far as many."""
+
+    def first(features: int, classes: int | None) -> Any:
+        server = ScaledSwarm("fedogd", features, classes, 1, 1.0, 0).swarm.method.server
+        assert isinstance(server, Adaptive)
+        return server.first
+
+    assert first(4, None) == pytest.approx(20 * first(80, None))
+    assert first(4, 3) == first(80, 3)

@@ -209,7 +209,9 @@ class ScaledSwarm:
     ) -> None:
         model = linear(features) if classes is None else softmax(features, classes)
         chosen = at_budget(method, budget, model.dim, clients, steps=_HORIZON)
-        self.swarm = Swarm(untuned(chosen, clients=clients), model, clients, seed=seed)
+        outputs, busy = (1, features) if classes is None else (0, None)
+        fitted = untuned(chosen, clients=clients, outputs=outputs, busy=busy)
+        self.swarm = Swarm(fitted, model, clients, seed=seed)
         self.readings = no_moments(clients, features)
         self.targets = no_moments(clients)
 
