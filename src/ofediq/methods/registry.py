@@ -79,6 +79,11 @@ class Terms(Ranged):
         return self.budget * 32.0 * self.clients * self.dim
 
     @property
+    def bits_each(self) -> float:
+        """The same of one client."""
+        return self.budget * 32.0 * self.dim
+
+    @property
     def steered(self) -> dict[str, Any]:
         """The parameters of a method that steers a budget of real bits over a run."""
         return {"bits_per_step": self.bits_per_step, "steps": self.steps, "extra_bits": self.extra_bits}
@@ -350,7 +355,7 @@ def rate_within(everyone: Method, terms: Terms) -> float:
     """How often clients may send within the budget what they send in every window of `everyone`."""
     sent = everyone.client.sends(terms.dim).items()
     bits = sum(everyone.compressor(name).usual_bits(size) for name, size in sent)
-    return min(1.0, terms.bits_per_step / terms.clients * everyone.mean_window / bits)
+    return min(1.0, terms.bits_each * everyone.mean_window / bits)
 
 
 def parse(text: str) -> tuple[str, dict[str, Any]]:

@@ -53,7 +53,7 @@ class Remembering(ClientRule):
 def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
     """As many levels as the formula allows if everyone sends, else fewer senders; the pace that the theory allows."""
     rate, blocks = float(given.get("rate", 1.0)), int(given.get("blocks", 1))
-    room = terms.bits_per_step / terms.clients
+    room = terms.bits_each
     levels = int(given.get("levels", levels_within(room / rate, terms.dim, blocks)))
     message = quantize(levels, blocks)
     rate = min(rate, room / message.formula_bits(terms.dim))

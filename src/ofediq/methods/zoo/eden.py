@@ -39,7 +39,7 @@ def fitting(room: float, dim: int, least: float = _LEAST) -> float:
 
 def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
     """As many bits as fit if everyone sends; below a sixteenth per coordinate, fewer senders."""
-    rate, room = float(given.get("rate", 1.0)), terms.bits_per_step / terms.clients
+    rate, room = float(given.get("rate", 1.0)), terms.bits_each
     bits = float(given.get("bits", fitting(room / rate, terms.dim)))
     return {"bits": bits, "rate": min(rate, room / EdenBits(bits).formula_bits(terms.dim))}
 

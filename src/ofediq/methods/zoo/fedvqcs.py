@@ -174,7 +174,7 @@ def _largest(rows: Array, keep: Array) -> Array:
 
 def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
     """Measurements as far as they fit, an eighth of them kept coordinates; below eight of them, fewer senders."""
-    room, rate = 32.0 * terms.budget * terms.dim * int(given.get("period", 1)), float(given.get("rate", 1.0))
+    room, rate = terms.bits_each * int(given.get("period", 1)), float(given.get("rate", 1.0))
     block, length, bits = (
         int(given.get(name, other)) for name, other in (("block", 512), ("length", 2), ("bits", 4))
     )

@@ -155,7 +155,7 @@ def squares(rows: Array) -> Array:
 
 def spend_lazily(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
     """What is spent if everyone always sends: nobody knows beforehand how often clients are silent."""
-    room = 32.0 * terms.budget * terms.dim  # bits per client and step
+    room = terms.bits_each
     bits = int(given.get("bits", 4))
     period = int(given.get("period", math.ceil((32 + bits * terms.dim) / room - 1e-9)))
     if "bits" not in given:

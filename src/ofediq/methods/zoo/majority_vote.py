@@ -30,7 +30,7 @@ class Majority(Combine):
 
 def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
     each = 32 + 8 * -(-terms.dim // 8)  # whole bytes
-    return {"rate": min(1.0, terms.bits_per_step / terms.clients / each)}
+    return {"rate": min(1.0, terms.bits_each / each)}
 
 
 @named(

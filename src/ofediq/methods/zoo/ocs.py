@@ -22,7 +22,7 @@ def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
     """The bits per step; (s, b) that suit real, entropy-coded bits best, or R for a quarter of the clients."""
     found = terms.steered
     if given.get("codec", "quantized") == "eden":
-        found["bits"] = fitting(4 * terms.bits_per_step / terms.clients, terms.dim, 0.25)
+        found["bits"] = fitting(4 * terms.bits_each, terms.dim, 0.25)
     elif not {"levels", "blocks"} & set(given):
         best = plan(terms.budget, terms.dim, terms.clients, method="measured")
         found |= {"levels": best.levels, "blocks": best.blocks}

@@ -43,7 +43,7 @@ def levels_within(room: float, dim: int, norms: int) -> int:
 def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
     """As many levels as the formula allows; if not even one, fewer senders."""
     rate, bucket = float(given.get("rate", 1.0)), int(given.get("bucket", 512))
-    room = 32.0 * terms.budget * terms.dim
+    room = terms.bits_each
     levels = int(given.get("levels", levels_within(room / rate, terms.dim, -(-terms.dim // bucket))))
     each = Bucketed(levels, bucket).formula_bits(terms.dim)
     return {"levels": levels, "rate": min(rate, room / each)}

@@ -32,7 +32,7 @@ def _spend_privately(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fit(terms: Terms, given: Mapping[str, Any], promise: Promise | None) -> dict[str, Any]:
-    each = terms.bits_per_step / terms.clients
+    each = terms.bits_each
 
     def message(keep: int, groups: int) -> Addable:
         senders = -(-terms.clients // groups)
@@ -49,7 +49,7 @@ def _best_groups(terms: Terms, bits: int, noisy: bool) -> int:
 
     Cohorts have at least 8 members where there are so many, unless the budget does not pay for one coordinate each.
     """
-    each = terms.bits_per_step / terms.clients
+    each = terms.bits_each
     wanted = round(bits * terms.dim / each / (10 if noisy else 3))
     least = math.ceil(8 * math.ceil(bits / 8) / each)  # pays for one coordinate
     return max(least, min(wanted, terms.clients // 8))

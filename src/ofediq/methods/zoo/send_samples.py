@@ -20,7 +20,7 @@ def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
     """The rate that pays for packed samples; where their size is not known, for some as long as the model."""
     features = terms.dim if terms.features is None else terms.features
     each = QuantizeBuckets(int(given.get("levels", 15)), _BUCKET).formula_bits(features) + _LABEL
-    return {"rate": min(1.0, terms.bits_per_step / terms.clients / each)}
+    return {"rate": min(1.0, terms.bits_each / each)}
 
 
 @named("send_samples", source="reference", spend=_spend)

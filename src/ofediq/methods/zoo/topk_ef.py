@@ -48,7 +48,7 @@ class ErrorFeedback(ClientRule):
 def spend_on_largest(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
     """As many coordinates as the budget pays for; if not even one per client and step, fewer senders."""
     rate = float(given.get("rate", 1.0))
-    bits = terms.bits_per_step / terms.clients / rate
+    bits = terms.bits_each / rate
     keep = bisect_right(range(1, terms.dim + 1), bits, key=lambda keep: _bits(terms.dim, keep))
     return {"keep": keep, "rate": rate} if keep else {"keep": 1, "rate": rate * bits / _bits(terms.dim, 1)}
 

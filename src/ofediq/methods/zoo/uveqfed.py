@@ -36,7 +36,7 @@ class QuantizeLattice(Lattice, Compressor):
 
 def _spend(terms: Terms, given: Mapping[str, Any]) -> dict[str, Any]:
     """From 2 to 4 bits per coordinate if everyone sends, as far as they fit; below that, fewer senders."""
-    room = 32.0 * terms.budget * terms.dim * int(given.get("period", 1))
+    room = terms.bits_each * int(given.get("period", 1))
     rate = float(given.get("rate", 1.0))
     fitting = [bits for bits in (3, 4) if rate * _message_bits(bits, terms.dim) <= room]
     bits = int(given.get("bits", max(fitting, default=2)))
