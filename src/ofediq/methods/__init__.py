@@ -1,8 +1,8 @@
 """Methods as compositions: client rule, participation, compressor, combination, server rule, broadcast.
 
-`methods.round` is what they do, `methods.zoo` has one file per named method, `methods.registry` knows their names.
-`methods.kit` has what authors of pieces need. `methods.server` has the server rules, `methods.budgets` how bits are
-spent, `methods.robust` whom a server trusts.
+`methods.round` is what they do, `methods.zoo` has one file per named method, `methods.registry` knows their names,
+`methods.terms` says what they are fitted to. `methods.kit` has what authors of pieces need. `methods.server` has the
+server rules, `methods.budgets` how bits are spent, `methods.robust` whom a server trusts.
 """
 
 import typing
@@ -51,7 +51,6 @@ from ofediq.methods.presets import usual_budget as usual_budget
 from ofediq.methods.presets import with_broadcast as with_broadcast
 from ofediq.methods.presets import with_combine as with_combine
 from ofediq.methods.presets import with_server as with_server
-from ofediq.methods.registry import Terms as Terms
 from ofediq.methods.registry import at_budget as at_budget
 from ofediq.methods.registry import entries as entries
 from ofediq.methods.registry import entry as entry
@@ -69,6 +68,7 @@ from ofediq.methods.server.rule import ServerRule as ServerRule
 from ofediq.methods.server.rule import adam as adam
 from ofediq.methods.server.rule import descend as descend
 from ofediq.methods.server.rule import optimizer as optimizer
+from ofediq.methods.terms import Terms as Terms
 from ofediq.methods.zoo.fedogd import fedogd as fedogd
 from ofediq.methods.zoo.fedomd import fedomd as fedomd
 from ofediq.methods.zoo.ofedavg import ofedavg as ofedavg

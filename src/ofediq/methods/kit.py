@@ -27,12 +27,12 @@ from ofediq.methods.compress import Compressor as Compressor
 from ofediq.methods.participation import Participation as Participation
 from ofediq.methods.pieces import piece as piece
 from ofediq.methods.presets import method as method
-from ofediq.methods.registry import Terms as Terms
 from ofediq.methods.registry import named as named
 from ofediq.methods.server.rule import FromTotals as FromTotals
 from ofediq.methods.server.rule import Keeping as Keeping
 from ofediq.methods.server.rule import ServerRule as ServerRule
 from ofediq.methods.server.rule import Totals as Totals
+from ofediq.methods.terms import Terms as Terms
 from ofediq.randomness import Address as Address
 from ofediq.randomness import Purpose as Purpose
 from ofediq.randomness import uniform as uniform

@@ -1,6 +1,6 @@
 """Budgets that count more than payloads: all bytes that go up, or all bytes on the sockets.
 
-A method is fitted to a share of FedOGD's payload bits (`registry.Terms`). Here that share is found, so that what the
+A method is fitted to a share of FedOGD's payload bits (`Terms`). Here that share is found, so that what the
 method is expected to send, frames, topics and acknowledgements included, is within another budget.
 """
 

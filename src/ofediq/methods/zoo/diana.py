@@ -15,8 +15,9 @@ from ofediq.methods.compress import quantize
 from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method, preset_server
-from ofediq.methods.registry import Terms, named
+from ofediq.methods.registry import named
 from ofediq.methods.server.shifted import Shifted
+from ofediq.methods.terms import Terms
 from ofediq.methods.zoo.qsgd import levels_within
 from ofediq.settings import Fraction
 

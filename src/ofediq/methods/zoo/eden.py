@@ -14,7 +14,8 @@ from ofediq.methods.compress import Compressor
 from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import federated
-from ofediq.methods.registry import Terms, named
+from ofediq.methods.registry import named
+from ofediq.methods.terms import Terms
 
 _LEAST = 1 / 16  # bits per coordinate below which a scale and a frame would cost more than they carry
 

@@ -17,8 +17,9 @@ from ofediq.methods.compress import quantize
 from ofediq.methods.participation import bernoulli, fixed_size
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
-from ofediq.methods.registry import Terms, named
+from ofediq.methods.registry import named
 from ofediq.methods.server.rule import FromTotals, Totals, descend
+from ofediq.methods.terms import Terms
 from ofediq.settings import NonNegative, Positive
 
 

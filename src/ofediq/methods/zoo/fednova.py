@@ -14,8 +14,9 @@ from ofediq.methods.composition import Method
 from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
-from ofediq.methods.registry import Terms, named
+from ofediq.methods.registry import named
 from ofediq.methods.server.rule import FromTotals, Totals
+from ofediq.methods.terms import Terms
 from ofediq.methods.zoo.fedavg import spend_on_periods
 from ofediq.settings import Positive
 

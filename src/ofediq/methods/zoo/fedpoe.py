@@ -15,7 +15,8 @@ from ofediq.methods.client import Down, Sample, Window
 from ofediq.methods.composition import Method
 from ofediq.methods.mixture import CERTAIN, LARGEST, NOTHING, Beside, finite, inside
 from ofediq.methods.pieces import piece
-from ofediq.methods.registry import Terms, make, named
+from ofediq.methods.registry import make, named
+from ofediq.methods.terms import Terms
 from ofediq.settings import Count, Positive
 
 

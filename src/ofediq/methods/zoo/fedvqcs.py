@@ -19,8 +19,9 @@ from ofediq.methods.compress import Compressor, keep_largest
 from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
-from ofediq.methods.registry import Terms, named
+from ofediq.methods.registry import named
 from ofediq.methods.server.rule import FromTotals, Totals
+from ofediq.methods.terms import Terms
 from ofediq.methods.zoo.topk_ef import ErrorFeedback
 from ofediq.randomness import Address, Purpose, stream_key, uniform
 from ofediq.settings import Count, Positive, Ranged

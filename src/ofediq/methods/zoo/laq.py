@@ -18,8 +18,9 @@ from ofediq.methods.compress import Compressor
 from ofediq.methods.participation import Participation
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
-from ofediq.methods.registry import Terms, named
+from ofediq.methods.registry import named
 from ofediq.methods.server.rule import ServerRule, Totals
+from ofediq.methods.terms import Terms
 from ofediq.randomness import Address
 from ofediq.settings import Count, NonNegative, Positive, limited
 

@@ -13,7 +13,8 @@ from ofediq.methods.composition import Method
 from ofediq.methods.compress import Compressor, quantize
 from ofediq.methods.participation import norm_proportional
 from ofediq.methods.presets import federated
-from ofediq.methods.registry import Terms, named
+from ofediq.methods.registry import named
+from ofediq.methods.terms import Terms
 from ofediq.methods.zoo.eden import EdenBits, fitting
 from ofediq.theory import plan
 

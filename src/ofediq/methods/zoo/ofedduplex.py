@@ -18,10 +18,11 @@ from ofediq.methods.composition import Method
 from ofediq.methods.compress import grid
 from ofediq.methods.participation import norm_proportional
 from ofediq.methods.presets import federated
-from ofediq.methods.registry import Terms, named
+from ofediq.methods.registry import named
 from ofediq.methods.server.averaged import averaged, averages_steps
 from ofediq.methods.server.rule import Adam, ServerRule
 from ofediq.methods.server.timed import timed
+from ofediq.methods.terms import Terms
 from ofediq.methods.zoo.walking import MeanWalk, walk
 
 _LEAST = 128.0  # bits of a message that says anything, where the whole model has no fewer

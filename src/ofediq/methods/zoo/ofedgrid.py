@@ -14,8 +14,9 @@ from ofediq.methods.composition import Method
 from ofediq.methods.compress import grid, quantize
 from ofediq.methods.participation import norm_proportional
 from ofediq.methods.presets import federated
-from ofediq.methods.registry import Terms, named
+from ofediq.methods.registry import named
 from ofediq.methods.server.averaged import averaged, averages_steps
+from ofediq.methods.terms import Terms
 from ofediq.theory import plan
 
 _BESIDE = 64.0  # bits of a message that count at least where steps are averaged: fewer messages, of more coordinates

@@ -9,7 +9,8 @@ from ofediq.codec import SymbolCoding
 from ofediq.methods.composition import Method
 from ofediq.methods.compress import quantize
 from ofediq.methods.presets import federated
-from ofediq.methods.registry import Terms, named
+from ofediq.methods.registry import named
+from ofediq.methods.terms import Terms
 from ofediq.theory import Plan, plan
 
 

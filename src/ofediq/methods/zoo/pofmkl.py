@@ -18,8 +18,9 @@ from ofediq.methods.compress import Compressor
 from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
-from ofediq.methods.registry import Terms, named
+from ofediq.methods.registry import named
 from ofediq.methods.server.rule import descend
+from ofediq.methods.terms import Terms
 from ofediq.methods.zoo.emkofl import alone, block_mask, block_size, draw_kernel, each_alone, shares
 from ofediq.randomness import Address, Purpose, uniform
 from ofediq.settings import Fraction, Positive, limited

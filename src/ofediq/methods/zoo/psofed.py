@@ -19,7 +19,8 @@ from ofediq.methods.compress import Compressor
 from ofediq.methods.participation import Bernoulli, bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
-from ofediq.methods.registry import Terms, named
+from ofediq.methods.registry import named
+from ofediq.methods.terms import Terms
 from ofediq.methods.zoo.fedavg import SenderMean
 from ofediq.randomness import Address
 from ofediq.settings import Count, Positive

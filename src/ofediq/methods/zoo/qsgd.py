@@ -15,8 +15,9 @@ from ofediq.methods.compress import Compressor
 from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method
-from ofediq.methods.registry import Terms, named
+from ofediq.methods.registry import named
 from ofediq.methods.server.rule import descend
+from ofediq.methods.terms import Terms
 from ofediq.theory import quantizer_variance
 
 

@@ -14,8 +14,9 @@ from ofediq.methods.composition import Method
 from ofediq.methods.compress import Addable, additive
 from ofediq.methods.participation import in_turns
 from ofediq.methods.presets import method, preset_server
-from ofediq.methods.registry import Terms, named
+from ofediq.methods.registry import named
 from ofediq.methods.server.promised import Promised
+from ofediq.methods.terms import Terms
 from ofediq.theory.privacy import UNITS, Promise, Unit, skellam_variance
 
 

@@ -9,7 +9,8 @@ from ofediq.methods.client import hold
 from ofediq.methods.composition import Method
 from ofediq.methods.participation import bernoulli
 from ofediq.methods.presets import preset_server
-from ofediq.methods.registry import Terms, named
+from ofediq.methods.registry import named
+from ofediq.methods.terms import Terms
 from ofediq.methods.zoo.qsgd import QuantizeBuckets
 
 _BUCKET = 512  # features that share a scale

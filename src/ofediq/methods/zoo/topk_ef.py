@@ -17,7 +17,8 @@ from ofediq.methods.compress import keep_largest
 from ofediq.methods.participation import bernoulli
 from ofediq.methods.pieces import piece
 from ofediq.methods.presets import method, preset_server
-from ofediq.methods.registry import Terms, named
+from ofediq.methods.registry import named
+from ofediq.methods.terms import Terms
 
 
 @piece
