@@ -27,10 +27,11 @@ from ofediq.randomness import Address
 from ofediq.simulation import InterruptedRunError, Result, client_mesh, native, simulate
 from ofediq.simulation.native import native_status, native_sums
 from ofediq.simulation.native.layout import Remembered, SenderRules
-from ofediq.simulation.native.window import Kernels, quantized, supports
+from ofediq.simulation.native.window import Kernels, supports
 from ofediq.simulation.window import Setting
 from ofediq.streams import Dataset, Stream
 from tests.models.stacks import stacks
+from tests.simulation.quantiser import quantized
 
 needs_compiler = pytest.mark.skipif(not native_status().startswith("compiled"), reason=native_status())
 

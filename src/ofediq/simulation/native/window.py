@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-from ctypes import c_int32, c_int64, c_uint32, c_void_p
+from ctypes import c_int32, c_int64
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -20,7 +20,6 @@ from ofediq.simulation.native.layout import (
     FORMS,
     MOST_LAYERS,
     MOST_THREADS,
-    ROOM,
     Broadcasts,
     ModelLayout,
     Remembered,
@@ -225,31 +224,6 @@ def supports(model: object) -> str | None:
     if len(model.stages) > MOST_LAYERS:
         return f"kernels know at most {MOST_LAYERS} layers, {model.name!r} has {len(model.stages)}"
     return None
-
-
-def quantized(
-    update: Vector, levels: int, blocks: int, seed: int, step: int, client: int, form: str = "quantized"
-) -> Vector:
-    """What the server decodes from `update`, by the kernels' quantisers; equal to `codec.Quantized` or `Rotated`."""
-    dim = require_integer("dim", update.size, 1)
-    require_integer("blocks", blocks, 1, dim)
-    require_integer("levels", levels, 1, 2**15)
-    padded, total, *scratch = np.zeros((6, -(-(dim + 2 * ROOM) // ROOM) * ROOM), np.float32)
-    padded[:dim] = update
-    places = (c_void_p * len(scratch))(*(array.ctypes.data for array in scratch))
-    load().quantize_add(
-        c_int32(FORMS.index(form)),
-        address_of(padded),
-        c_int64(dim),
-        c_int32(levels),
-        c_int64(blocks),
-        c_uint32(seed),
-        c_uint32(step),
-        c_uint32(client),
-        places,
-        address_of(total),
-    )
-    return total[:dim]
 
 
 def thread_count() -> int:
