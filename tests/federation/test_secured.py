@@ -48,7 +48,7 @@ class Recorder(Monitor):
 
 def senders(one: Coordinator) -> list[int]:
     """How many updates counted, round by round."""
-    return [row.senders for row in one.monitor.__dict__.get("kept", [])]
+    return [row.counted for row in one.monitor.__dict__.get("kept", [])]
 
 
 def coordinator(method: Method = SECURE, names: Iterable[str] = (), **rules: Any) -> Coordinator:
