@@ -166,11 +166,11 @@ def test_first_moves_are_larger_for_labels_and_for_few_features(tmp_path: Path) 
         return rule.first
 
     usual = first(number, **many)  # 126 features or so: as it is for any number of them
-    assert first(label, x=steps) == pytest.approx(10 * usual)
+    assert first(label, x=steps) == pytest.approx(12 * usual)
     assert first(label, "mlp", x=steps) == first(number, "mlp", x=steps) < usual
     features = 2 + 6  # a level and its change, and the target's past
-    assert first(number, x=steps) == pytest.approx(0.08 / features)
-    assert first(number, x=steps, colour=colours) == pytest.approx(0.08 / (features + 1))  # one of 30 at once
+    assert first(number, x=steps) == pytest.approx(0.07 / features)
+    assert first(number, x=steps, colour=colours) == pytest.approx(0.07 / (features + 1))  # one of 30 at once
 
 
 def test_the_model_and_the_server_can_be_chosen(tmp_path: Path) -> None:

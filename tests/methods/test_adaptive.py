@@ -27,12 +27,14 @@ def test_equals_the_equations() -> None:
             largest[i], energy[i] = max(b * largest[i], abs(gain)), b * b * energy[i] + gain * gain
             won[i] = max(0.0, b * won[i] - factor[i] * gain)
             factor[i] = (0.01 * largest[i] + won[i]) / math.sqrt(energy[i]) if energy[i] else 0.0
+        squares = [square + g * g for square, g in zip(squares, pair, strict=True)]
+        usual = sum(map(math.sqrt, squares)) / 2
         for i, g in enumerate(pair):
-            squares[i] += g * g
             move = g / math.sqrt(squares[i]) if squares[i] else 0.0
             path[i] -= move
             reach[i] = max(reach[i], abs(near[i]))
-            near[i] -= max(reach[i], 0.01) * move
+            tilt = min(10.0, math.sqrt(squares[i]) / usual)
+            near[i] -= max(reach[i], 0.01 * tilt) * move
         wanted = [start[i] + sum(factor) * path[i] + near[i] for i in range(2)]
         params, state = rule.apply(params, 7 * np.array(pair, np.float32), 7, state)
         np.testing.assert_allclose(params, wanted, rtol=1e-5)

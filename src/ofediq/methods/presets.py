@@ -30,9 +30,9 @@ from ofediq.methods.server.rule import ServerRule, adam, descend
 
 PRESETS = ("paper", "authors")
 SERVERS = ("descend", "adam", "averaged", "coin", "adaptive")
-_FIRST, _FIRST_LABELS, _FIRST_DEEP = 6e-4, 6e-3, 1e-4  # first moves of the adaptive server, for one client
+_FIRST, _FIRST_LABELS, _FIRST_DEEP = 5e-4, 6e-3, 1e-4  # first moves of the adaptive server, for one client
 _FIRST_LARGEST = 0.03
-_FIRST_SUM = 0.08  # units by which all first moves together change a linear model's prediction of a number
+_FIRST_SUM = 0.07  # units by which all first moves together change a linear model's prediction of a number
 _WIDEST = 128  # features of an own model of second order, and of one with large first moves
 _OWN_MODELS = 2**26  # numbers that the own models of all clients may take together
 
@@ -153,9 +153,9 @@ def untuned(
     A method whose server is part of it, such as SCAFFOLD or LAQ, stays as it is. Hidden layers beside a naive
     forecast (`deep`) get smaller first moves: tens of thousands of parameters that move together would leave the
     forecast at once. The more clients, the less noise in their mean, and the larger the first moves. Those of a
-    linear model for labels (`dim` parameters, `outputs`) with up to 128 features are ten times as large: scores
+    linear model for labels (`dim` parameters, `outputs`) with up to 128 features are twelve times as large: scores
     have to be of size 1 before the answer is another one. With many features they would add up to more than that
-    at once. Those of a linear model for a number are at least .08 / (features that are not 0 at once), where
+    at once. Those of a linear model for a number are at least .07 / (features that are not 0 at once), where
     that is known: with few of them it is more, and changes a prediction no farther.
 
     Arguments:

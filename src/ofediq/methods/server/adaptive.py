@@ -18,6 +18,7 @@ from ofediq.methods.pieces import piece
 from ofediq.methods.server.rule import ServerRule
 from ofediq.settings import Positive
 
+_TILT = np.float32(10.0)  # a first move is at most so many times the usual one
 # Memories of the factor: about 100, 1,000 and 10,000 updates.
 _FADES = np.array([0.99, 0.999, 0.9999], np.float32)
 
@@ -47,12 +48,14 @@ class Adaptive(ServerRule):
         gain  = <g, path>, of the whole vector, before the step
         m    <- max(b m, |gain|),  e <- b^2 e + gain^2,  won <- max(0, b won - factor gain)   for b = .99, .999, .9999
         factor = (first m + won) / sqrt(e)                   one number, the sum over the b
-        r    <- max(r, |near|),  near <- near - max(r, first) u
+        tilt = min(10, sqrt(V) / mean sqrt(V))               in each coordinate, the mean over all of them
+        r    <- max(r, |near|),  near <- near - max(r, first tilt) u
 
     The factor is that of A. Cutkosky, A. Defazio, H. Mehta: Mechanic: A Learning Rate Tuner, 2023; the radius is that
-    of M. Ivgi, O. Hinder, Y. Carmon: DoG is SGD's Best Friend, 2023, one per coordinate. That a sum of learners is
-    about as good as the better one is A. Cutkosky: Combining Online Learning Guarantees, 2019. No theorem that we
-    know of covers the sum of these two; what there is are measurements.
+    of M. Ivgi, O. Hinder, Y. Carmon: DoG is SGD's Best Friend, 2023, one per coordinate. AdaGrad's first move is as
+    long in a coordinate that has nothing to say as in one that has; the tilt shares the same way out by how much
+    they say. That a sum of learners is about as good as the better one is A. Cutkosky: Combining Online Learning
+    Guarantees, 2019. No theorem that we know of covers the sum of these two; what there is are measurements.
 
     Multiplying all losses by a constant changes no w at all.
 
@@ -74,7 +77,10 @@ class Adaptive(ServerRule):
         first = np.float32(self.first)
         gradient = total / np.float32(clients)
         squares = state.squares + gradient * gradient
-        move = gradient / xp.sqrt(xp.where(squares > 0, squares, np.float32(1)))
+        root = xp.sqrt(squares)
+        move = gradient / xp.where(root > 0, root, np.float32(1))
+        usual = root.mean()
+        tilt = xp.minimum(root / xp.where(usual > 0, usual, np.float32(1)), _TILT)
         gain = (gradient * state.path).sum()
         largest = xp.maximum(_FADES * state.largest, xp.abs(gain))
         energy = _FADES * _FADES * state.energy + gain * gain
@@ -82,7 +88,7 @@ class Adaptive(ServerRule):
         factor = (first * largest + won) / xp.sqrt(xp.where(energy > 0, energy, np.float32(1)))
         path = state.path - move
         reach = xp.maximum(state.reach, xp.abs(state.near))
-        near = state.near - xp.maximum(reach, first) * move
+        near = state.near - xp.maximum(reach, first * tilt) * move
         after = Search(state.start, squares, path, near, reach, largest, energy, won, factor)
         return state.start + factor.sum() * path + near, after
 
@@ -94,7 +100,7 @@ def adaptive(first: float = 1e-3) -> Adaptive:
     >>> params = np.zeros(2, np.float32)
     >>> moved, state = rule.apply(params, np.array([5.0, 0.0], np.float32), 5, rule.init(params))
     >>> moved.round(4)  # the first gain is still unknown: only the second learner moves
-    array([-0.001,  0.   ], dtype=float32)
+    array([-0.002,  0.   ], dtype=float32)
     >>> larger, _ = rule.apply(params, np.array([5e6, 0.0], np.float32), 5, rule.init(params))
     >>> bool((larger == moved).all())  # the scale of the loss does not matter
     True
