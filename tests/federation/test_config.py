@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ofediq.federation.choices import (
     PredictionChoice,
     SourceChoice,
 )
+from ofediq.methods.budgets.steered import budget_of
 from ofediq.methods.robust.guard import CLIP
 from ofediq.settings import declared
 from ofediq.tracking import TrackerChoice
@@ -80,6 +82,22 @@ def test_a_federation_is_read_whole(tmp_path: Path) -> None:
     coordinator = assemble(config)
     assert coordinator.method.name == "OFedAvg"
     assert coordinator.monitor.parameters["rate"] == 0.5
+
+
+def test_the_usual_method_has_a_budget_for_each_client_where_nobody_says_how_many(tmp_path: Path) -> None:
+    """A federation that is open began with the bits of one client, and shared them out among all who came."""
+    text = 'name = "plant"\n[model]\nnames = ["heat", "light"]\n'
+    config = FederationConfig.read(write(tmp_path, text))
+    assert config.method.key == "ofedgrid"
+    model = config.spec().build()
+    alone, told = (
+        budget_of(choice.build(model, 0)) for choice in (config.method, replace(config.method, clients=50))
+    )
+    assert alone is not None
+    assert told is not None
+    assert (alone.each, told.each) == (True, False)
+    assert alone.bits_per_step == pytest.approx(told.bits_per_step / 50)
+    assert told.bits_per_step == pytest.approx(0.1 * 32 * model.dim * 50)
 
 
 def test_a_client_is_read_whole(tmp_path: Path) -> None:

@@ -43,3 +43,19 @@ def test_a_server_that_knows_less_than_its_clients_waits_asleep() -> None:
         server.receive(f"test/here/{name}", write_json(online=True, step=1000), 1.0)
     assert server.ahead == 1000
     assert server.next_tick() == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("pace", "interval", "deadline", "passes"),
+    [("asap", 60.0, 10.0, True), ("interval", 1.0, 10.0, True), ("interval", 60.0, 10.0, False)],
+)
+def test_who_has_nothing_to_say_says_so_where_waiting_would_hold_up_the_next_round(
+    pace: Any, interval: float, deadline: float, passes: bool
+) -> None:
+    """A round of a second that waits for a deadline of ten takes ten: nobody knows who will send with OFedGrid."""
+    rules = Rules(pace=pace, interval=interval, deadline=deadline)
+    spec = ModelSpec("linear", (3,), "regression")
+    found = {}
+    for key, method in {"grid": methods.ofedgrid(100.0), "paper": methods.ofediq(0.5, 3, 1)}.items():
+        found[key] = Coordinator("test", method, spec, Monitor("test", "regression", {}), rules).task.passes
+    assert found == {"grid": passes, "paper": False}

@@ -263,3 +263,40 @@ def test_what_is_planned_adds_up_to_the_budget(front: float, period: int) -> Non
 def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         budget(**arguments)
+
+
+def _after(rule: Budget, fleets: list[int], dim: int = 50) -> list[Any]:
+    """The signals of rounds in which so many clients have registered, and each sends 40 bits."""
+    signal, found, rng = rule.init(dim, fleets[0]), [], np.random.default_rng(3)
+    for step, clients in enumerate(fleets, 1):
+        signal = rule.regroup(signal, dim, clients)
+        total = np.sqrt(clients) * rng.normal(size=dim).astype(np.float32)
+        bits, senders = np.float32(40 * clients), np.float32(clients)
+        signal = rule.next(
+            signal,
+            total=total,
+            bits=bits,
+            senders=senders,
+            clients=np.float32(clients),
+            step=np.float32(step),
+        )
+        found.append(signal)
+    return found
+
+
+@pytest.mark.parametrize("steps", [None, 300])
+def test_bits_of_each_client_are_those_of_all(steps: int | None) -> None:
+    together, apart = (
+        _after(Budget(bits, steps, each=each), [8] * 40) for bits, each in ((320.0, False), (40.0, True))
+    )
+    for one, other in zip(together, apart, strict=True):
+        np.testing.assert_allclose(unpack(other.value), unpack(one.value), rtol=1e-4)
+
+
+def test_a_federation_that_grows_keeps_what_each_client_may_send() -> None:
+    """One client, then a hundred: who shares one budget has a hundredth, who has one of its own goes on."""
+    fleets = [1] * 40 + [100] * 40
+    shared, own = (_after(Budget(40.0, each=each), fleets) for each in (False, True))
+    assert own[-1].wanted / 100 == pytest.approx(own[38].wanted, rel=0.05)
+    assert shared[-1].wanted < own[-1].wanted / 50
+    assert unpack(own[-1].value)[0] < unpack(shared[-1].value)[0]  # a finer grid

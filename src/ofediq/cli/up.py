@@ -30,7 +30,7 @@ from ofediq.cli.serve import (
 )
 from ofediq.errors import extra, require
 from ofediq.experiment.config import Config
-from ofediq.federation.choices import PageChoice
+from ofediq.federation.choices import USUAL_METHOD, PageChoice
 from ofediq.federation.names import is_name
 from ofediq.federation.network.broker import Broker
 from ofediq.federation.protocol.rules import Rules
@@ -55,7 +55,7 @@ _TOUR = {"dataset": "digits", "clients": 20, "steps": 200, "budget": 0.1, "step_
         kind=Annotated[int, limited(1, _MOST_CLIENTS)],
     ),
     steps=Variant(help="Rounds to run.", name="rounds", shown="200; one pass of a file"),
-    methods=Variant(help="What runs; `ofediq methods` lists them.", name="method", shown="ofediq"),
+    methods=Variant(help="What runs; `ofediq methods` lists them.", name="method", shown=USUAL_METHOD),
     budget=Variant(shown="0.1; for a file as in `ofediq run`"),
     step_size=Variant(shown="0.1; none for a file"),
     seed=Variant(help="Seed of the stream and of all draws."),
@@ -114,7 +114,7 @@ def up(
 
     set_up(log_format.value, "warning")
     usual = _TOUR if "data" not in given else _OWN
-    choices = Config(**{**usual, "methods": ("ofediq",), **given})
+    choices = Config(**{**usual, "methods": (USUAL_METHOD,), **given})
     require(len(choices.methods) == 1, "method", "must be one method", ",".join(choices.methods))
     broker = Broker(**link, insecure=True) if link else None
     shown = PageChoice(**page, enabled=not no_page)

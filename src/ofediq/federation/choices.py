@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _Size = Annotated[int, limited(1, 10**7)]
 _Names = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=256)], ...], Meta(max_length=4096)]
+USUAL_METHOD = "ofedgrid"
 _MOST_PARAMETERS = 2**28  # a broadcast of 1 GiB
 
 
@@ -148,7 +149,7 @@ class MethodChoice(Settings):
     """`[method]`: which method, and what it may spend."""
 
     key: Annotated[str, accepted_by("ofediq.methods.registry:known")] = setting(
-        "ofediq", "What runs; `ofediq methods` lists them."
+        USUAL_METHOD, "What runs; `ofediq methods` lists them."
     )
     budget: Fraction | None = setting(
         None,
@@ -167,7 +168,7 @@ class MethodChoice(Settings):
         "sum", "sum, coordinate_median, trimmed_mean(share=0.1), krum(hostile=0.2) or centred_clipping."
     )
     clients: Annotated[int, limited(1, 10**7)] | None = setting(
-        None, "K that the plan is made for.", shown="the roster's length"
+        None, "K that the plan is made for.", shown="the roster's length, or however many come"
     )
     steps: Annotated[int, limited(1, 10**15)] | None = setting(
         None, "Horizon of methods that spend a budget over a whole run."
@@ -200,6 +201,7 @@ class MethodChoice(Settings):
             with_combine,
             with_server,
         )
+        from ofediq.methods.budgets.steered import for_each
         from ofediq.models import Anchored
 
         expected, step_size = self.clients or clients or 1, self.step_size or 0.01
@@ -215,6 +217,8 @@ class MethodChoice(Settings):
             planner=self.planner,
             steps=self.steps,
         )
+        if not (self.clients or clients):
+            chosen = for_each(chosen, expected)
         chosen = with_combine(chosen, combine_rule(self.combine))
         if self.server is not None:
             return with_server(chosen, server_rule(self.server, step_size))

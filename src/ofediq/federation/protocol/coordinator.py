@@ -79,7 +79,7 @@ class Coordinator:
         require_name("federation", federation)
         self.federation, self.monitor = federation, monitor
         self.foreseeable = method.participation.foreseeable
-        passes = not self.foreseeable and rules.pace == "asap"
+        passes = not self.foreseeable and rules.hurries
         self._piece = require_additive(method) if rules.secure else None
         self.rules = patient(rules, method)
         last = last_step_of(method)

@@ -83,6 +83,11 @@ class Rules(Settings):
                 limit = f"must be at most {len(self.roster)}, the roster's length, when `open` is false"
                 require((getattr(self, name) or 1) <= len(self.roster), name, limit, getattr(self, name))
 
+    @property
+    def hurries(self) -> bool:
+        """Whether a round that waits for its deadline would hold up the next one."""
+        return self.pace == "asap" or self.interval < self.deadline
+
     def needed(self, first: bool) -> int:
         """Clients that must be connected before a round opens, which may be the `first` of a server.
 

@@ -28,14 +28,15 @@ class Purse:
 
     Args:
         fair: bits per round of all members together; None where members send when they are told to.
+        each: whether they are those of one member.
 
     >>> purse = Purse(fair=1000.0)
     >>> purse.pays([0], [100_000], members=10), purse.pays([0, 1], [10_000, 100], members=10)
     (array([False]), array([ True,  True]))
     """
 
-    def __init__(self, fair: float | None = None) -> None:
-        self.fair, self.rounds = fair, 0
+    def __init__(self, fair: float | None = None, *, each: bool = False) -> None:
+        self.fair, self.each, self.rounds = fair, each, 0
         self._spent = np.zeros(0)  # beyond what was gained
         self._when = np.zeros(0, np.int64)  # in which round
         self._mean = np.zeros(0)  # length of its messages, also of those that were dropped
@@ -47,7 +48,7 @@ class Purse:
         budget = budget_of(method)
         if budget is None or method.participation.foreseeable:
             return cls()
-        return cls(budget.bits_per_step * method.mean_window)
+        return cls(budget.bits_per_step * method.mean_window, each=budget.each)
 
     def pays(
         self, numbers: npt.ArrayLike, bits: npt.ArrayLike, members: int, kept: npt.ArrayLike = 1.0
@@ -60,7 +61,8 @@ class Purse:
         if self.fair is None or not who.size:
             return np.ones(who.size, bool)
         self.grow(int(who.max()) + 1)
-        each = np.maximum(1.0, SHARE * np.asarray(kept)) * self.fair / max(1, members)
+        fair = self.fair if self.each else self.fair / max(1, members)
+        each = np.maximum(1.0, SHARE * np.asarray(kept)) * fair
         most = np.maximum(CARRIED * each, max(MESSAGES * self._usual(members), LEAST))
         spent = np.maximum(0.0, self._spent[who] - each * (self.rounds - self._when[who]))
         fits = (spent + costs <= most) | ((spent == 0) & (costs <= 2 * most))

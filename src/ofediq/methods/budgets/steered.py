@@ -137,9 +137,27 @@ def attended(method: Method, share: float) -> Method:
     >>> rule.bits_per_step, rule.attendance
     (250.0, 0.25)
     """
-    server = method.server
-    if not isinstance(server, Steered) or not isinstance(server.budget, Budget) or share >= 1:
+    budget = budget_of(method)
+    if budget is None or share >= 1:
         return method
-    bits = share * server.budget.bits_per_step
-    budget = replace(server.budget, bits_per_step=bits, attendance=share * server.budget.attendance)
-    return replace(method, server=replace(server, budget=budget))
+    bits = share * budget.bits_per_step
+    return _steering(method, replace(budget, bits_per_step=bits, attendance=share * budget.attendance))
+
+
+def for_each(method: Method, clients: int) -> Method:
+    """`method`, whose budget was made for `clients`, with as much for each however many will come.
+
+    >>> from ofediq.methods import ofedgrid
+    >>> for_each(ofedgrid(bits_per_step=1000.0), 4).server.budget.bits_per_step
+    250.0
+    """
+    budget = budget_of(method)
+    if budget is None:
+        return method
+    return _steering(method, replace(budget, bits_per_step=budget.bits_per_step / clients, each=True))
+
+
+def _steering(method: Method, budget: Budget) -> Method:
+    """`method` with another budget, where its server steers to one."""
+    server = method.server
+    return replace(method, server=replace(server, budget=budget)) if isinstance(server, Steered) else method

@@ -87,6 +87,7 @@ class Budget(Ranged):
         message: the compressor, if it is not the grid: one whose messages have about the same size each.
         windows: of what lengths, where they grow.
         attendance: the mean share of the clients that are there, in (0, 1]; those have the bits of all.
+        each: whether `bits_per_step` are those of one client, and grow with how many there are.
     """
 
     bits_per_step: Positive
@@ -97,12 +98,13 @@ class Budget(Ranged):
     message: Compressor | None = None
     windows: Growing | None = None
     attendance: Fraction = 1.0
+    each: bool = False
 
     def init(self, dim: int, clients: int, period: int = 1) -> Signal:
         """Before the first round of `clients` clients with `dim` parameters each."""
         one, zero = np.float32(1), np.float32(0)
-        due = np.float32(self.bits_per_step) * self._nominal(zero, period, np.float32(self.front))[0]
         shared = self._shared(clients)
+        due = self._mean(shared) * self._nominal(zero, period, np.float32(self.front))[0]
         value = pack(np.float32(UNKNOWN), self._loudest(due / shared, dim, one))
         return Signal(value, np.float32(UNKNOWN), shared, due, due, zero, one, one, zero, one)
 
@@ -111,6 +113,9 @@ class Budget(Ranged):
         shared = self._shared(clients)
         if signal.clients == shared:
             return signal
+        if self.each:
+            more = shared / signal.clients
+            return signal._replace(clients=shared, wanted=signal.wanted * more, purse=signal.purse * more)
         before, after = (
             self._loudness(signal.wanted / one, dim, signal.density) for one in (signal.clients, shared)
         )
@@ -159,10 +164,10 @@ class Budget(Ranged):
         got = self._loudness(bits / clients, came.dim, density)
         heard = xp.minimum(got, np.float32(_LARGEST) / xp.maximum(signal.step, np.float32(1))) * signal.step
         usual, recent = _sizes(signal, heard, step / period, unknown)
-        ahead = signal.ahead + bits / np.float32(self.bits_per_step) - period
+        ahead = signal.ahead + bits / self._mean(clients) - period
         ahead = xp.maximum(ahead, -self._most_credit(step))
-        left = self._left(ahead, step)
-        wanted = self._plan(ahead, left, recent / usual, step, coming)
+        left = self._mean(clients) * self._left(ahead, step)
+        wanted = self._plan(ahead, left, recent / usual, step, coming, self._mean(clients))
 
         aim = self._loudness(wanted / clients, came.dim, density)
         expected = self._loudness(signal.wanted / clients, came.dim, density)
@@ -174,7 +179,8 @@ class Budget(Ranged):
         quiet = xp.where(senders > 0, 0, signal.quiet + xp.minimum(aim * clients, 4)).astype(np.float32)
         lost = (quiet > np.float32(_LOST)) | (unknown & ~(came.size > 0))
         value = xp.where(lost, np.float32(UNKNOWN), xp.clip(moved, np.float32(_LEAST), np.float32(_MOST)))
-        purse = xp.where(lost, wanted, self._purse(wanted, left, unknown | (surprise > 1)))
+        burst = self._mean(clients) * np.float32(self._horizon / 8)
+        purse = xp.where(lost, wanted, _purse(wanted, left, burst, unknown | (surprise > 1)))
         loudest = self._loudest(purse / clients, came.dim, density)
         return Signal(
             pack(value, loudest), value, clients, wanted, purse, ahead, usual, recent, quiet, density
@@ -183,7 +189,8 @@ class Budget(Ranged):
     def most_spent(self, step: int) -> float:
         """Bits that the first `step` steps do not exceed by more than chance, which is a few messages.
 
-        1.05 T `bits_per_step` up to the horizon T, and 1.05 (t + 64) `bits_per_step` after it or without one.
+        1.05 T `bits_per_step` up to the horizon T, and 1.05 (t + 64) `bits_per_step` after it or without one; for one
+        client if `each`.
 
         >>> [round(float(budget(100.0, steps).most_spent(50))) for steps in (200, None)]
         [21000, 11970]
@@ -196,6 +203,10 @@ class Budget(Ranged):
         return namespace(float32(clients)).maximum(
             float32(clients) * np.float32(self.attendance), np.float32(1)
         )
+
+    def _mean(self, shared: Array) -> Array:
+        """The mean bits of a step if so many share them."""
+        return np.float32(self.bits_per_step) * (shared if self.each else np.float32(1))
 
     # What is due ------------------------------------------------------------------------------------------------
 
@@ -221,14 +232,16 @@ class Budget(Ranged):
         return xp.where(inside, rest * share, window), xp.where(inside, share, np.float32(1 / self._patience))
 
     def _left(self, ahead: Array, step: Array) -> Array:
-        """The bits that may be spent from `step` on, or ahead of those that are due where no end is in sight."""
+        """What may be spent from `step` on, or ahead of what is due where no end is in sight, in mean steps."""
         xp, rest = namespace(ahead), np.float32(_AHEAD)
         if self.steps is not None:
             end = np.float32((1 + _BEYOND) * self.steps)
             rest = xp.where(step < self.steps, end - step, rest)
-        return np.float32(self.bits_per_step) * (rest - ahead)
+        return rest - ahead
 
-    def _plan(self, ahead: Array, left: Array, slowing: Array, step: Array, period: Array) -> Array:
+    def _plan(
+        self, ahead: Array, left: Array, slowing: Array, step: Array, period: Array, mean: Array
+    ) -> Array:
         """The bits that the next round should spend; `slowing` is how recent updates compare with the usual ones."""
         xp = namespace(ahead)
         # Sizes like t^-a have the mean t^-a / (1 - a), and over the last third t^-a 3 / (3 - a). What is learnt early
@@ -239,7 +252,7 @@ class Budget(Ranged):
         lean = early * np.float32(self.front) + (1 - early) * seen
         nominal, share = self._nominal(step, period, lean)
         wanted = nominal - ahead * xp.minimum(share, np.float32(1 / self._patience))
-        bits, nominal = np.float32(self.bits_per_step) * wanted, np.float32(self.bits_per_step) * nominal
+        bits, nominal = mean * wanted, mean * nominal
         return xp.clip(xp.minimum(bits, left), nominal / 64, 8 * nominal)
 
     def _most_credit(self, step: Array) -> Array:
@@ -247,12 +260,6 @@ class Budget(Ranged):
         if self.steps is None:
             return namespace(step).full_like(step, _WINDOW)
         return namespace(step).maximum(np.float32(self.steps), np.float32(_WINDOW))
-
-    def _purse(self, wanted: Array, left: Array, doubtful: Array) -> Array:
-        """What a round may cost at most; chance has the other half of what is left."""
-        xp, burst = namespace(wanted), np.float32(self.bits_per_step * self._horizon / 8)
-        most = xp.where(doubtful, 2 * wanted, xp.maximum(4 * wanted, burst))
-        return xp.minimum(most, xp.maximum(wanted, left / 2))
 
     @property
     def _horizon(self) -> int:
@@ -319,6 +326,13 @@ class Budget(Ranged):
         least = came.size / xp.maximum(came.senders, np.float32(1)) / longest
         moved = signal.step * factor
         return xp.where(least > 2 * signal.step, xp.maximum(moved, least), moved)
+
+
+def _purse(wanted: Array, left: Array, burst: Array, doubtful: Array) -> Array:
+    """What a round may cost at most; chance has the other half of what is left."""
+    xp = namespace(wanted)
+    most = xp.where(doubtful, 2 * wanted, xp.maximum(4 * wanted, burst))
+    return xp.minimum(most, xp.maximum(wanted, left / 2))
 
 
 class Arrived(NamedTuple):
