@@ -12,6 +12,7 @@ from ofediq.federation.protocol.members import DOUBT, PATIENCE
 from ofediq.federation.protocol.messages import UpdateMessage, write_json
 from ofediq.federation.protocol.reports import Report
 from ofediq.methods.budgets.purse import CARRIED, SHARE, Purse
+from ofediq.methods.budgets.steered import for_each
 from ofediq.methods.robust.guard import Guard
 from ofediq.randomness import Address
 from tests.federation.network import FEDERATION
@@ -70,6 +71,13 @@ def test_what_a_usual_message_costs_is_learnt_and_not_from_a_minority() -> None:
 def test_methods_whose_senders_are_drawn_have_no_purse() -> None:
     assert Purse.of(methods.ofediq(0.1, 3, 14)).fair is None
     assert Purse.of(methods.ofedgrid(500.0)).fair == 500.0
+
+
+def test_bits_of_each_member_do_not_shrink_as_others_come() -> None:
+    alone = Purse.of(for_each(methods.ofedgrid(500.0), 5))
+    assert (alone.fair, alone.each) == (100.0, True)
+    for number, members in ((0, 1), (999, 1000)):
+        assert alone.pays([number], [CARRIED * int(SHARE) * 100], members).all()
 
 
 def test_a_flood_is_dropped_unread_and_ends() -> None:
