@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,33 @@ def parts() -> tuple[Any, Any, Any]:
                 0.1, 0.5, distance=1.0, gradients="many", clients=10, smoothness=1.0
             ),
             "`gradients` must be one finite number",
+        ),
+        (lambda method, stream, model: ANY.models.build(None, (4,), "regression"), "`model` must be a str"),
+        (lambda method, stream, model: ANY.models.cnn(height="28"), "`height` must be an integer"),
+        (lambda method, stream, model: ANY.models.mlp_regressor(3, hidden=8), "`hidden` must name at least"),
+        (
+            lambda method, stream, model: ANY.models.network(
+                "dense", shape=(2,), task="classification", classes="two"
+            ),
+            "`classes` must be an integer >= 0, got 'two'",
+        ),
+        (lambda method, stream, model: ANY.models.network(3, shape=(2,), task="regression"), "`layers` must"),
+        (
+            lambda method, stream, model: replace(method, server=None),
+            "`server` must be a ServerRule, got None",
+        ),
+        (lambda method, stream, model: ANY.methods.grid("wide"), "`spread` must be a finite number > 0"),
+        (
+            lambda method, stream, model: ANY.methods.bernoulli(["often"]),
+            "`rate` must be a finite number >= 0",
+        ),
+        (
+            lambda method, stream, model: ANY.methods.additive(9, 1.0, senders=1.5),
+            "`senders` must be an integer",
+        ),
+        (
+            lambda method, stream, model: ANY.methods.ofedgrid(100.0, extra_bits=None),
+            "`extra_bits` must be a finite number >= 0, got None",
         ),
     ],
 )

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from ofediq.arrays import Array
-from ofediq.errors import InputError, require
+from ofediq.errors import InputError, require, require_kind
 from ofediq.methods.broadcast import Broadcast, Whole
 from ofediq.methods.budgets.windows import Growing
 from ofediq.methods.client import ClientRule
@@ -24,6 +24,15 @@ from ofediq.methods.server.rule import ServerRule
 from ofediq.settings import Ranged
 
 _LONGEST = 2**31 - 1  # steps are counted in 32 bits
+
+_PIECES: dict[str, type[Any]] = {
+    "client": ClientRule,
+    "participation": Participation,
+    "compress": Compressor,
+    "server": ServerRule,
+    "broadcast": Broadcast,
+    "combine": Combine,
+}
 
 Topology = Literal["federated", "central", "separate", "samples"]
 """Who learns: clients with a server; one learner that sees every sample; each client alone; a server from samples."""
@@ -66,6 +75,8 @@ class Method(Ranged):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name, kind in _PIECES.items():
+            require_kind(kind, name, getattr(self, name))
         if self.topology != "federated" and not self.broadcast.exact:
             raise InputError(f"`broadcast` must be whole without a server, got topology {self.topology!r}")
         promised = self.server.part(Promised)

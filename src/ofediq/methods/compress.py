@@ -16,6 +16,7 @@ import numpy as np
 from ofediq import codec
 from ofediq.arrays import Array
 from ofediq.codec.kit import bits_for
+from ofediq.errors import require_integer, require_nonnegative, require_positive
 from ofediq.methods.budgets.loudness import best_spread, length, own_step, unpack
 from ofediq.methods.pieces import piece
 from ofediq.randomness import Address
@@ -167,7 +168,7 @@ def grid(spread: float | None = None) -> Grid:
     >>> float(sent[0, 1])
     -4.0
     """
-    return Grid() if spread is None else Grid(float(spread))
+    return Grid() if spread is None else Grid(require_positive("spread", spread))
 
 
 def rotate(bits: int, rotation: codec.Rotation = "dither", norm_bits: int = 32) -> Rotate:
@@ -208,5 +209,6 @@ def additive(keep: int, clip: float, senders: int, *, largest: int = 4, noise: f
     >>> additive(100, 1.0, senders=8).bits
     7
     """
-    bits = bits_for(largest, senders, noise)
-    return Addable(keep, float(clip), senders, bits, float(noise))
+    largest, senders = require_integer("largest", largest, 1), require_integer("senders", senders, 1)
+    clip, noise = require_positive("clip", clip), require_nonnegative("noise", noise)
+    return Addable(keep, clip, senders, bits_for(largest, senders, noise), noise)

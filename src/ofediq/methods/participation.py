@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ofediq.arrays import Array, Vector, namespace
-from ofediq.errors import InputError, require, require_fraction
+from ofediq.errors import InputError, require, require_fraction, require_nonnegative, require_positive
 from ofediq.methods.budgets.loudness import loudness
 from ofediq.methods.pieces import piece
 from ofediq.randomness import Address, Purpose, stream_key, uniform, words
@@ -221,7 +221,7 @@ def norm_proportional(spread: float, floor: float = 2.0**-24) -> NormProportiona
     >>> norm_proportional(spread=10.0).probabilities(np.array([0.0, 1.0, 50.0], np.float32), pack(1.0))
     array([0. , 0.1, 1. ], dtype=float32)
     """
-    return NormProportional(float(spread), float(floor))
+    return NormProportional(require_positive("spread", spread), require_nonnegative("floor", floor))
 
 
 def bernoulli(rate: float | Sequence[float]) -> Bernoulli:
@@ -232,7 +232,7 @@ def bernoulli(rate: float | Sequence[float]) -> Bernoulli:
     """
     given: Any = rate  # a text is a sequence, too
     if isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, str):
-        return Bernoulli(tuple(float(one) for one in given))
+        return Bernoulli(tuple(require_nonnegative("rate", one) for one in given))
     return Bernoulli(require_fraction("rate", given))
 
 

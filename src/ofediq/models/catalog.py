@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from ofediq.calls import parse_call
-from ofediq.errors import InputError, require, require_nonnegative
+from ofediq.errors import InputError, require, require_integer, require_kind, require_nonnegative
 from ofediq.models.anchor import Anchored, anchored
 from ofediq.models.base import Model, Task
 from ofediq.models.fourier import random_features
@@ -33,6 +33,7 @@ def checked_name(name: str) -> str:
     >>> checked_name("conv 8, pool, dense 10"), checked_name("random_features(kernels=4)")
     ('conv 8, pool, dense 10', 'random_features(kernels=4)')
     """
+    require_kind(str, "model", name)
     if "(" in name:
         called, given = parse_call(name, what="model")
         settings = _SETTINGS.get(called, ())
@@ -95,8 +96,9 @@ def build(
         raise InputError(
             f"`model` must be linear, mlp, random_features or per_feature for a regression task, got {name!r}"
         )
-    require(classes is not None and classes >= 2, "classes", "must be at least 2 for classification", classes)
-    assert classes is not None
+    number = 0 if classes is None else require_integer("classes", classes, 0)
+    require(number >= 2, "classes", "must be at least 2 for classification", classes)
+    classes = number
     if name == "softmax":
         return softmax(features, classes, **given)
     if name == "mlp":

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from ofediq.errors import require, require_integer
 from ofediq.models.layers import Dense
 from ofediq.models.stack import Network, network
@@ -40,7 +43,12 @@ def cnn(height: int = 28, width: int = 28, classes: int = 10, l2: float = 0.0) -
     34826
     """
     for name, side in (("height", height), ("width", width)):
-        require(side >= 10, name, "must be at least 10 for two 3x3 convolutions with pooling", side)
+        require(
+            require_integer(name, side, 1) >= 10,
+            name,
+            "must be at least 10 for two 3x3 convolutions with pooling",
+            side,
+        )
     classes, words = require_integer("classes", classes, 2), "conv 32, pool, conv 64, pool, dense"
     return network(words, shape=(height, width), task="classification", classes=classes, l2=l2, name="cnn")
 
@@ -69,6 +77,7 @@ def mlp_regressor(features: int, hidden: tuple[int, ...] = (64, 64), l2: float =
     return network(_layers(hidden), shape=(features,), task="regression", l2=l2, name="mlp")
 
 
-def _layers(hidden: tuple[int, ...]) -> list[Dense]:
-    require(len(hidden) > 0, "hidden", "must name at least one layer size", hidden)
+def _layers(hidden: Any) -> list[Dense]:
+    fits = isinstance(hidden, Sequence) and len(hidden) > 0
+    require(fits, "hidden", "must name at least one layer size", hidden)
     return [*(Dense(require_integer("hidden", size, 1)) for size in hidden), Dense()]

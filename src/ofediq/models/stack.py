@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -253,15 +253,13 @@ def network(
     >>> network("conv 32, pool, conv 64, pool, dense", shape=(28, 28), task="classification", classes=10).dim
     34826
     """
+    require(isinstance(layers, Iterable), "layers", "must be words or layers", layers)
     stack = parse(layers) if isinstance(layers, str) else tuple(layers)
     require(task in ("classification", "regression"), "task", "must be classification or regression", task)
     wanted = 1
     if task == "classification":
-        require(
-            classes is not None and classes >= 2, "classes", "must be at least 2 for classification", classes
-        )
-        assert classes is not None
-        wanted = classes
+        wanted = 0 if classes is None else require_integer("classes", classes, 0)
+        require(wanted >= 2, "classes", "must be at least 2 for classification", classes)
     stack = arranged(stack)
     sizes = [index for index, layer in enumerate(stack) if isinstance(layer, Dense) and layer.units is None]
     last = max(index for index, layer in enumerate(stack) if isinstance(layer, Dense))

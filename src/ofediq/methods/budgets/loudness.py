@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from ofediq.arrays import Array, float32, namespace
+from ofediq.errors import require_nonnegative
 
 UNKNOWN = 2.0**-120
 """The step of the grid while the server knows nothing of the updates: smaller than any step it could choose."""
@@ -157,7 +158,8 @@ def best_spread(extra_bits: float = 0.0) -> float:
     >>> round(best_spread(), 1), round(best_spread(850), 1)
     (3.0, 10.2)
     """
-    return float(np.sqrt((HEAD_BITS + FRAME_BITS + extra_bits) / 9.0))
+    beside = require_nonnegative("extra_bits", extra_bits)
+    return float(np.sqrt((HEAD_BITS + FRAME_BITS + beside) / 9.0))
 
 
 def _word(number: Array) -> Array:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ofediq.errors import require_nonnegative
 from ofediq.methods.budgets.loudness import best_spread
 from ofediq.methods.budgets.steered import steered
 from ofediq.methods.budgets.steering import Budget
@@ -58,7 +59,7 @@ def ofedgrid(
     """
     base, calm = federated("OFedGrid", step_size, preset), averages_steps(averages, preset)
     if spread is None:
-        spread = best_spread(max(extra_bits, _BESIDE if calm else 0.0))
+        spread = best_spread(max(require_nonnegative("extra_bits", extra_bits), _BESIDE if calm else 0.0))
     if front is None:
         front = 0.6 if calm else 0.5
     rule = steer_to(bits_per_step, steps, front, spread=spread, extra_bits=extra_bits)
