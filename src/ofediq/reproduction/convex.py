@@ -19,7 +19,7 @@ from ofediq.report import Comparison
 from ofediq.reproduction.panels import Scale, merged, series_name
 from ofediq.reproduction.recipes import Recipe
 from ofediq.simulation import Comparator, Regret, hindsight
-from ofediq.streams import Stream, load, partition
+from ofediq.streams import load, partition
 from ofediq.theory import (
     best_step_size,
     ofedavg_step_limit,
@@ -119,7 +119,8 @@ def measure(wanted: Sequence[Trial], done: Mapping[str, Comparison]) -> dict[Tri
     for trial in wanted:
         comparison = done.get(series_name(trial.config))
         for result in comparison.runs.get(trial.recipe.text, ()) if comparison else ():
-            found[trial] = result.regret(_TOLERANCE, _best(trial.clients, trial.steps, trial.seed))
+            best, _ = _facts(trial.clients, trial.steps, trial.seed)
+            found[trial] = result.regret(_TOLERANCE, best)
     return found
 
 
@@ -184,20 +185,18 @@ def _slope(horizons: Sequence[int], regrets: Sequence[float]) -> float | None:
 
 
 @lru_cache(maxsize=64)
-def _stream(clients: int, steps: int, seed: int) -> Stream:
-    return partition(load("digits"), clients, steps, kind="random", seed=seed)
-
-
-@lru_cache(maxsize=64)
-def _best(clients: int, steps: int, seed: int) -> Comparator:
-    """w* of a stream: all methods share it."""
-    return hindsight(_MODEL, _stream(clients, steps, seed), tolerance=_TOLERANCE)
+def _facts(clients: int, steps: int, seed: int) -> tuple[Comparator, float]:
+    """w* of a stream, and the smoothness of the losses on it: all methods share them."""
+    stream = partition(load("digits"), clients, steps, kind="random", seed=seed)
+    smoothness = _MODEL.smoothness(stream.x)
+    assert smoothness is not None  # the model is convex
+    return hindsight(_MODEL, stream, tolerance=_TOLERANCE), smoothness
 
 
 def _step_size(trial: Trial) -> float:
     """Corollary 1's step size for the trial's stream; below the theorem's limit if it asks for that."""
     method = trial.method
-    best = _best(trial.clients, trial.steps, trial.seed)
+    best, smoothness = _facts(trial.clients, trial.steps, trial.seed)
     common: dict[str, Any] = {"clients": trial.clients}
     if trial.theorem == 2:
         noise = quantizer_variance(method.levels, method.blocks, DIM) if method.levels else 0.0
@@ -210,8 +209,6 @@ def _step_size(trial: Trial) -> float:
         factor=2 * trial.theorem,  # Theorem 2 pays 4 where Theorem 1 pays 2
         **common,
     )
-    smoothness = _MODEL.smoothness(_stream(trial.clients, trial.steps, trial.seed).x)
-    assert smoothness is not None  # the model is convex
     limit = (ofediq_step_limit if trial.theorem == 2 else ofedavg_step_limit)(
         method.rate, smoothness=smoothness, **common
     )
