@@ -10,7 +10,7 @@ import pickle
 import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -65,12 +65,7 @@ def zoo(
     found: dict[str, Any] = {
         "config": {**config.to_dict(), "methods": []},
         "partitions": list(partitions),
-        "tuning": {
-            "step_sizes": list(effort.step_sizes),
-            "prefix": effort.prefix,
-            "further": effort.further,
-            "fits": effort.fits,
-        },
+        "tuning": {**asdict(effort), "step_sizes": list(effort.step_sizes)},
         "parts": {},
         "interrupted": False,
     }

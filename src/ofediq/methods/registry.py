@@ -14,7 +14,7 @@ import inspect
 import logging
 import pkgutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -38,12 +38,12 @@ COMMON = {"step_size": "eta.", "preset": "which server rule, see `methods.preset
 
 @dataclass(frozen=True)
 class Parameter:
-    """One argument of a method: its name, its default (None if it must be given), its type, and what it means."""
+    """One argument of a method: its name, its type, its default (None if it must be given), and what it means."""
 
     name: str
+    type: str
     default: Any
     required: bool
-    kind: str
     meaning: str
 
 
@@ -88,9 +88,9 @@ class Entry:
         return tuple(
             Parameter(
                 one.name,
+                "" if one.annotation is one.empty else inspect.formatannotation(one.annotation).strip("'"),
                 None if one.default is one.empty else one.default,
                 one.default is one.empty,
-                "" if one.annotation is one.empty else inspect.formatannotation(one.annotation).strip("'"),
                 meanings.get(one.name, ""),
             )
             for one in inspect.signature(self.build).parameters.values()
@@ -155,7 +155,7 @@ class Entry:
     def _refuse_words(self, given: Mapping[str, Any]) -> None:
         """A word where a number belongs, which a method that checks nothing takes on into the round."""
         for one in self.parameters:
-            kinds = set(one.kind.replace("|", " ").split()) - {"None"}
+            kinds = set(one.type.replace("|", " ").split()) - {"None"}
             if isinstance(given.get(one.name), str) and kinds and kinds <= {"int", "float"}:
                 rule = "must be an integer" if kinds == {"int"} else "must be a number"
                 raise InputError(f"`{one.name}` {rule}, got {given[one.name]!r}")
@@ -165,16 +165,7 @@ class Entry:
         return {
             "name": self.name,
             "summary": self.summary,
-            "parameters": [
-                {
-                    "name": one.name,
-                    "type": one.kind,
-                    "default": one.default,
-                    "required": one.required,
-                    "meaning": one.meaning,
-                }
-                for one in self.parameters
-            ],
+            "parameters": [asdict(one) for one in self.parameters],
             "memory": self.remembers,
             "model": self.model,
             "theorem": self.theorem,
