@@ -32,7 +32,7 @@ CLIP = 20.0
 RATE, BURST, FIRST = 1.5, 5.0, 2.0
 """Usual lengths that a member may spend per update, save up, and has saved at its start."""
 
-START, ASSUMED = 1.0, 8
+START, ASSUMED = 1.0, 4
 """Before so many updates came, the missing ones are taken for updates of length START."""
 
 RECENT = 512
