@@ -2,8 +2,8 @@
 
 `python -m benchmarks.strangers` runs them as `own_data` runs its streams: defaults, skill over time, and what tuning
 a step size by hand would have brought (not with `untuned`). Names choose some of them; `tuning` and `check` are the
-halves of `newcomers`, `unseen`, `fresh` and `outside` the files of those modules, and `ofedgrid` takes the place of
-OFedIQ.
+halves of `newcomers`, `unseen`, `fresh`, `outside` and `recuts` the files of those modules, and `ofedgrid` takes the
+place of OFedIQ.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from benchmarks.fresh import FRESH
 from benchmarks.newcomers import CHECK, TUNING, Made, Rng, columns
 from benchmarks.outside import OUTSIDE
 from benchmarks.own_data import HEADER, METHOD, row
+from benchmarks.recuts import RECUTS
 from benchmarks.unseen import UNSEEN
 from ofediq.experiment import Config
 
@@ -158,18 +159,21 @@ GROUPS = {"tuning": TUNING, "check": CHECK, "unseen": UNSEEN, "fresh": FRESH, "o
 def configurations(folder: Path, only: tuple[str, ...], method: str = METHOD) -> Iterator[tuple[str, Config]]:
     """Every file by name, or those of `only`."""
     wanted = {name for one in only for name in (maker.__name__ for maker in GROUPS.get(one, ()))} | set(only)
-    makers = [([17, seed], maker) for seed, maker in enumerate(MADE)]
-    makers += [([18, seed], maker) for seed, maker in enumerate((*TUNING, *CHECK))]
-    makers += [([19, seed], maker) for seed, maker in enumerate(UNSEEN)]
-    makers += [([20, seed], maker) for seed, maker in enumerate(FRESH)]
-    makers += [([21, seed], maker) for seed, maker in enumerate(OUTSIDE)]
-    for seed, maker in makers:
-        if wanted and maker.__name__ not in wanted:
+    wanted |= set(RECUTS) if "recuts" in only else set()
+    makers = [
+        (maker.__name__, [number, seed], maker)
+        for number, group in enumerate((MADE, (*TUNING, *CHECK), UNSEEN, FRESH, OUTSIDE), 17)
+        for seed, maker in enumerate(group)
+    ]
+    if wanted & set(RECUTS):  # they need the raw files
+        makers += [(name, [77, seed], maker) for name, (seed, maker) in RECUTS.items()]
+    for name, seed, maker in makers:
+        if wanted and name not in wanted:
             continue
         frame, said = maker(np.random.default_rng(seed))
-        path = folder / f"{maker.__name__}.csv"
+        path = folder / f"{name.replace(' ', '-')}.csv"
         frame.to_csv(path, index=False)
-        yield maker.__name__, Config(data=str(path), target="y", methods=(method,), **said)
+        yield name, Config(data=str(path), target="y", methods=(method,), **said)
 
 
 def main(only: tuple[str, ...] = ()) -> None:
