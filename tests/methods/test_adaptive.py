@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import jax
 import numpy as np
 import pytest
 
@@ -38,20 +37,6 @@ def test_equals_the_equations() -> None:
         wanted = [start[i] + sum(factor) * path[i] + near[i] for i in range(2)]
         params, state = rule.apply(params, 7 * np.array(pair, np.float32), 7, state)
         np.testing.assert_allclose(params, wanted, rtol=1e-5)
-
-
-def test_numpy_and_compiled_jax_agree() -> None:
-    rule, totals = adaptive(), np.random.default_rng(0).standard_normal((40, 30)).astype(np.float32)
-    totals[:, 3] = 0
-    params = compiled = np.ones(30, np.float32)
-    state = traced = rule.init(params)
-    step = jax.jit(rule.apply, static_argnums=2)
-    for total in totals:
-        params, state = rule.apply(params, total, 9, state)
-        compiled, traced = step(compiled, total, 9, traced)
-    np.testing.assert_allclose(compiled, params, rtol=1e-4, atol=1e-5)
-    assert params[3] == 1
-    assert params.dtype == np.float32
 
 
 @pytest.mark.parametrize("noise", [0.0, 3.0])

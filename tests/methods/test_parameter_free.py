@@ -57,8 +57,9 @@ def test_equals_the_equations() -> None:
     assert w != 1.5
 
 
-def test_numpy_and_compiled_jax_agree() -> None:
-    rule, totals = methods.coin(), np.random.default_rng(0).standard_normal((40, 30)).astype(np.float32)
+@pytest.mark.parametrize("rule", [methods.coin(), methods.adaptive()])
+def test_numpy_and_compiled_jax_agree(rule: methods.ServerRule) -> None:
+    totals = np.random.default_rng(0).standard_normal((40, 30)).astype(np.float32)
     totals[:, 3] = 0
     params = compiled = np.ones(30, np.float32)
     state = traced = rule.init(params)
