@@ -9,7 +9,7 @@ from typing import Any
 from ofediq.errors import InputError
 from ofediq.experiment.config import Config
 from ofediq.experiment.setup import Experiment
-from ofediq.methods import Method, at_budget
+from ofediq.methods import Method, at_budget, own_server
 from ofediq.methods.budgets.allowance import Counted, all_of_fedogd, expected_bytes
 from ofediq.methods.budgets.connection import fedogd_bytes
 from ofediq.methods.budgets.metered import Metered
@@ -28,7 +28,6 @@ CANDIDATES = (
 LONGEST = 300
 """Steps of a pilot, at most."""
 _PLAIN = "ofedduplex(averages=False)"  # where steps would be averaged: it is better on some streams
-_OWN_SERVERS = ("ftrl", "along_directions")
 _OVER = 1.1  # of the allowed bytes: more would be another contract
 
 
@@ -119,7 +118,7 @@ def pilot(
     tried, preset = (*texts, *([_PLAIN] if adam else ())), "authors" if adam else "paper"
     possible = fitting(tried, share, size, stream.clients, steps, preset)
     if config.automatic:  # without a step size: not for methods whose server is a part of them
-        possible = {text: one for text, one in possible.items() if one.server.name not in _OWN_SERVERS}
+        possible = {text: one for text, one in possible.items() if not own_server(one)}
     if not possible:
         raise InputError(f"`{said}` must allow more than {bytes_per_step:.3g} bytes per step: nothing fits")
     made = Experiment.set_up(

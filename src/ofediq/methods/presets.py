@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ofediq.errors import InputError, require, require_choice
@@ -29,7 +29,14 @@ from ofediq.methods.server.coin import coin
 from ofediq.methods.server.rule import ServerRule, adam, descend
 
 PRESETS = ("paper", "authors")
-SERVERS = ("descend", "adam", "averaged", "coin", "adaptive")
+_RULES: dict[str, Callable[[float], ServerRule]] = {
+    "descend": descend,
+    "adam": adam,
+    "averaged": averaged,
+    "coin": lambda _: coin(),
+    "adaptive": lambda _: adaptive(),
+}
+SERVERS = tuple(_RULES)
 _FIRST, _FIRST_LABELS, _FIRST_DEEP = 5e-4, 6e-3, 1e-4  # first moves of the adaptive server, for one client
 _FIRST_LARGEST = 0.03
 _FIRST_SUM = 0.07  # units by which all first moves together change a linear model's prediction of a number
@@ -127,11 +134,7 @@ def with_combine(chosen: Method, rule: Combine) -> Method:
 def server_rule(name: str, step_size: float = 0.01) -> ServerRule:
     """The server rule called `name`; coin and adaptive make no use of `step_size`."""
     require_choice("server", name, SERVERS)
-    if name in ("coin", "adaptive"):
-        return coin() if name == "coin" else adaptive()
-    if name == "averaged":
-        return averaged(step_size)
-    return adam(step_size) if name == "adam" else descend(step_size)
+    return _RULES[name](step_size)
 
 
 def own_server(method: Method) -> bool:
