@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ofediq import models, streams
+from ofediq import methods, models, streams
 from ofediq.methods import Adaptive
 from ofediq.methods.registry import make
 from ofediq.simulation import simulate
@@ -57,3 +57,12 @@ def test_estimators_of_numbers_begin_as_runs_on_files_do() -> None:
 
     assert first(4, None) == pytest.approx(20 * first(80, None))
     assert first(4, 3) == first(80, 3)
+
+
+@pytest.mark.parametrize("name", ["qsgd", "diana", "intsgd", "uveqfed", "ofedgrid"])
+def test_readings_that_explode_end_nothing(name: str) -> None:
+    x = np.exp(np.linspace(0, 40, 60))[:, None, None].astype(np.float32) * np.ones((1, 4, 3), np.float32)
+    swarm = Swarm(methods.at_budget(name, 0.5, 4, 4, steps=60), models.linear(features=3), 4)
+    for step in range(60):
+        swarm.take(x[step], x[step, :, 0], np.ones(4, bool))
+    assert swarm.step == 60

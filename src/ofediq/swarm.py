@@ -153,7 +153,9 @@ class Swarm:
         method, down = self.method, self._down
         address = Address(self.seed, self.step, np.arange(self.clients))
         wanted, sends = rounds.decide(method, self._window, down, self._memory, address, self.clients)
-        sends = np.asarray(sends)
+        # As live: an update that is not finite is nothing to send.
+        fine = [np.isfinite(vector).all(axis=1) for vector in wanted.values()]
+        sends = np.logical_and.reduce([np.asarray(sends), *fine])
         arrived = {name: np.zeros_like(vector) for name, vector in wanted.items()}
         bits = np.zeros(self.clients, np.float32)
         if sends.any():

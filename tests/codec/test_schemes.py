@@ -77,6 +77,17 @@ def test_what_is_too_small_to_be_sent_decodes_to_zeros_without_a_sign(scheme: Sc
 
 
 @pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+def test_the_largest_numbers_are_sent_or_cut(scheme: Scheme) -> None:
+    for dim in (1, 2, 7, 20, 400):
+        for update in (np.full(dim, 1e37), np.full(dim, -3.4e38), np.linspace(-3.4e38, 3.4e38, dim)):
+            values = update.astype(np.float32)
+            if suits(scheme, dim):
+                encoded = scheme.encode(values, ADDRESS, 1.0)
+                decoded = scheme.decode(encoded, dim, ADDRESS, 1.0)
+                assert np.isfinite(decoded).all()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_bits_are_those_of_the_payload(scheme: Scheme, kind: str) -> None:
     if kind == "equal" and isinstance(scheme, Bucketed):

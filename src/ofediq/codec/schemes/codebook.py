@@ -13,6 +13,7 @@ from ofediq.codec.arithmetic import block_norms, short_norms
 from ofediq.codec.blocks import MAX_DIM, block_layout
 from ofediq.codec.norms import norm_bytes
 from ofediq.codec.packed import digit_bytes, pack_digits, unpack_digits
+from ofediq.codec.rotated import MAX_ROTATED_NORM
 from ofediq.codec.schemes.scheme import (
     Encoded,
     Scheme,
@@ -66,6 +67,7 @@ class Codebook(Scheme):
         norms = xp.concatenate([block_norms(run.rows(updates))[..., 0] for run in runs], axis=1)
         draws = short_draws(address, _NORM_BITS)
         norms = norms if draws is None else short_norms(norms, draws(0, norms.shape[1]))
+        norms = xp.minimum(norms, np.float32(MAX_ROTATED_NORM))  # codewords reach farther than 1
         unit = updates * self._spread(np.float32(1) / (norms + (norms == 0)), dim, inverse=True)
         words = xp.pad(unit, ((0, 0), (0, -dim % self.length))).reshape(clients, -1, self.length)
         book = xp.asarray(codewords(self.length, self.bits))

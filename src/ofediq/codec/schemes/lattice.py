@@ -81,8 +81,11 @@ class Lattice(Scheme):
     def quantise(self, updates: Array, address: Address) -> tuple[Array, Array]:
         """Symbols [n, dim] and norms [n, 1]."""
         xp, dim = namespace(updates), updates.shape[1]
-        norms = xp.minimum(block_norms(updates), np.float32(MAX_ROTATED_NORM))
-        unit = updates * (np.float32(1) / (norms + (norms == 0)))
+        whole = block_norms(updates)
+        norms = xp.minimum(whole, np.float32(MAX_ROTATED_NORM))
+        unit = updates * (
+            np.float32(1) / (whole + (whole == 0))
+        )  # no longer than 1, also where the norm is cut
         draws = stream_draws(address.key(Purpose.ROUND))(0, dim)
         moved = unit * np.float32(self.points_in_norm(dim)) + self._dither(draws)
         pairs = 2 * (dim // 2) if self.lattice == "hexagonal" else 0
