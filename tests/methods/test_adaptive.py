@@ -58,6 +58,15 @@ def test_learns_near_and_far_optima_without_tuning(distance: float, noise: float
     assert np.mean(losses[-500:]) < (0.01 if noise == 0 else 0.2) * np.mean(untouched[-500:])
 
 
+def test_gradients_whose_squares_are_no_numbers_leave_the_model_finite() -> None:
+    rule, params = adaptive(), np.zeros(3, np.float32)
+    state = rule.init(params)
+    for total in ([1e30, 0.0, 1.0], [1.0, 1e25, -1.0], [1e-30, 1e-30, 0.0]):
+        with np.errstate(over="ignore", invalid="ignore"):
+            params, state = rule.apply(params, np.array(total, np.float32), 1, state)
+        assert np.isfinite(params).all()
+
+
 def test_keeps_every_contract() -> None:
     check_method(methods.with_server(methods.fedogd(), adaptive()))
 

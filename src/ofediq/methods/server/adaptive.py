@@ -18,6 +18,7 @@ from ofediq.methods.pieces import piece
 from ofediq.methods.server.rule import ServerRule
 from ofediq.settings import Positive
 
+_LARGEST = np.float32(1e18)  # of a gradient that is a number when it is squared
 _TILT = np.float32(10.0)  # a first move is at most so many times the usual one
 # Memories of the factor: about 100, 1,000 and 10,000 updates.
 _FADES = np.array([0.99, 0.999, 0.9999], np.float32)
@@ -79,8 +80,9 @@ class Adaptive(ServerRule):
         squares = state.squares + gradient * gradient
         root = xp.sqrt(squares)
         move = gradient / xp.where(root > 0, root, np.float32(1))
-        usual = root.mean()
-        tilt = xp.minimum(root / xp.where(usual > 0, usual, np.float32(1)), _TILT)
+        told = xp.minimum(root, _LARGEST)
+        usual = told.mean()
+        tilt = xp.minimum(told / xp.where(usual > 0, usual, np.float32(1)), _TILT)
         gain = (gradient * state.path).sum()
         largest = xp.maximum(_FADES * state.largest, xp.abs(gain))
         energy = _FADES * _FADES * state.energy + gain * gain
