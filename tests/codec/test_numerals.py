@@ -1,4 +1,4 @@
-"""The compiled decoder of the entropy code against constriction's, and the compiled quantiser against NumPy's."""
+"""The compiled entropy code against constriction's, byte for byte, and the compiled quantiser against NumPy's."""
 
 from __future__ import annotations
 
@@ -62,6 +62,36 @@ def test_without_compiled_code_nothing_is_compiled(monkeypatch: pytest.MonkeyPat
     finally:
         monkeypatch.undo()
         library.forget()
+
+
+@given(
+    st.integers(2049, 20_000),
+    st.sampled_from([1, 2, 3, 7, 17, 40, 500, 2**15]),
+    st.sampled_from([16, 32]),
+    st.floats(0.05, 3),
+    st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=60)
+def test_messages_are_written_as_by_constriction(
+    dim: int, levels: int, norm_bits: int, heavy: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    blocks = int(rng.integers(1, 9 if seed % 2 else dim // 20))
+    update = np.sign(rng.standard_normal(dim)) * rng.random(dim) ** -heavy * (rng.random(dim) < rng.random())
+    update[: int(rng.integers(0, dim)) if seed % 3 else 0] = 0  # blocks of norm 0
+    update = np.clip(update, -1e30, 1e30).astype(np.float32)
+    address, found = Address(seed, 1, 2), {}
+    for switch in "01":
+        with mock.patch.dict(os.environ, {library.SWITCH: switch}):
+            quantised = Quantized(levels, blocks, "entropy", norm_bits).encode(update, address)
+            found[switch] = quantised, Grid().encode(update, address, float(2**-heavy))
+    assert found["0"] == found["1"]
+
+
+def test_long_messages_are_written_in_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    symbols = np.random.default_rng(0).integers(-3, 4, 5000).astype(np.int32)
+    monkeypatch.setattr(Stack, "push", None)  # nobody asks for it
+    assert 0 < len(encode_entropy(symbols, np.ones(10, np.float32), 3, 32)) < 2000
 
 
 def read(payload: bytes, shape: tuple[int, int, int, int], switch: str) -> object:

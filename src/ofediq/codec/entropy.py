@@ -11,12 +11,13 @@ and symbols determine each other, so a receiver notices any left-over. A table w
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ofediq.arrays import Flags, Vector
 from ofediq.codec.blocks import TILE, block_layout
 from ofediq.codec.message import Symbols
 from ofediq.codec.norms import norm_bytes, norms_from_bytes
-from ofediq.codec.numerals import read_message
+from ofediq.codec.numerals import magnitude_counts, read_message, write_stack
 from ofediq.codec.stack import Stack
 from ofediq.codec.tables import Ints, magnitude_classes, read_model, read_table, write_model, write_table
 from ofediq.errors import WireError
@@ -25,6 +26,7 @@ PLAIN_NORMS = 8
 """With fewer blocks than this a table of norm classes costs more than it saves."""
 
 _MOST_NORM_CLASSES = 256
+_NO_CLASSES = np.zeros(1, np.int32)
 _FEW_LEVELS = 10  # up to here comparing bytes is faster than counting
 
 
@@ -33,19 +35,27 @@ def encode_entropy(symbols: Symbols, norms: Vector, levels: int, norm_bits: int)
     live = norms > 0
     if not live.any():
         return b""
-    rows, stack = norm_bytes(norms, norm_bits), Stack()
     coded = symbols if live.all() else symbols[_coordinates(live, symbols.size)]
-    model = push_symbols(stack, coded, levels)
-    if norms.size < PLAIN_NORMS:
-        stack.push_bytes(rows.reshape(-1))
-        return model + stack.to_bytes()
-    lowest = int(rows[live, -1].min())
-    classes = np.where(live, rows[:, -1].astype(np.int32) - np.int32(lowest - 1), np.int32(0))
+    rows, plain = norm_bytes(norms, norm_bits), norms.size < PLAIN_NORMS
+    head, classes = (b"", _NO_CLASSES) if plain else _norm_classes(rows[:, -1], live)
+    models = head + _model(coded, levels)
+    compiled = write_stack(models, coded, levels, norms, norm_bits, classes)
+    if compiled is not None:
+        return models + compiled
+    stack = Stack()
+    _push(stack, coded, models[len(head) :], levels)
+    stack.push_bytes((rows if plain else rows[live, :-1]).reshape(-1))
+    if not plain:
+        stack.push(classes, read_table(head, 1, _MOST_NORM_CLASSES)[0])
+    return models + stack.to_bytes()
+
+
+def _norm_classes(tops: NDArray[np.uint8], live: Flags) -> tuple[bytes, Symbols]:
+    """The lowest top byte of a norm and the table of norm classes, and the class of each norm."""
+    lowest = int(tops.min(initial=255, where=live))
+    classes = (tops - np.int32(lowest - 1)) * live
     counts = np.bincount(classes)
-    table = write_table(counts, np.ones_like(counts))
-    stack.push_bytes(rows[live, :-1].reshape(-1))
-    stack.push(classes, read_table(table, 0, _MOST_NORM_CLASSES)[0])
-    return bytes([lowest]) + table + model + stack.to_bytes()
+    return bytes([lowest]) + write_table(counts, np.ones_like(counts)), classes
 
 
 def decode_entropy(
@@ -91,14 +101,35 @@ def decode_entropy(
     return symbols, norms
 
 
+def encode_symbols(symbols: Symbols, levels: int) -> bytes:
+    """Model and stack of symbols from -s to s alone."""
+    model = _model(symbols, levels)
+    compiled = write_stack(model, symbols, levels)
+    if compiled is not None:
+        return model + compiled
+    stack = Stack()
+    _push(stack, symbols, model, levels)
+    return model + stack.to_bytes()
+
+
 def push_symbols(stack: Stack, symbols: Symbols, levels: int, first: bool = True) -> bytes:
     """Push symbols from -s to s with the model that fits them best, and return its bytes; see `Stack.push`."""
-    firsts, _ = magnitude_classes(levels)
-    counts = np.add.reduceat(_magnitude_counts(symbols, levels), firsts)
-    model = write_model(counts, levels)
+    model = _model(symbols, levels)
+    _push(stack, symbols, model, levels, first)
+    return model
+
+
+def _model(symbols: Symbols, levels: int) -> bytes:
+    """The model that fits symbols from -s to s best."""
+    counts = magnitude_counts(symbols, levels)
+    if counts is None:
+        counts = np.add.reduceat(_magnitude_counts(symbols, levels), magnitude_classes(levels)[0])
+    return write_model(counts, levels)
+
+
+def _push(stack: Stack, symbols: Symbols, model: bytes, levels: int, first: bool = True) -> None:
     weights, _ = read_model(model, 0, levels)
     stack.push(symbols, weights, -(weights.size // 2), first=first)
-    return model
 
 
 def pop_symbols(stack: Stack, count: int, weights: Ints, last: bool = True) -> Symbols:

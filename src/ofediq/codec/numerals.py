@@ -1,25 +1,26 @@
-"""The decoders of `stack` and `entropy` in compiled code, symbol for symbol the same, where that is there already.
-
-Encoding stays with constriction, which is as fast: it divides, and that takes longer than all else.
-"""
+"""The entropy code in compiled code, symbol for symbol and byte for byte the same, where that is there already."""
 
 from __future__ import annotations
 
 import ctypes
-from ctypes import c_int64, c_void_p
+from ctypes import c_int32, c_int64, c_void_p
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ofediq.arrays import Vector
+from ofediq.arrays import Numbers, Vector
 from ofediq.codec.message import Symbols
 from ofediq.codec.tables import Ints, book, magnitude_classes
 from ofediq.kernels import library
 from ofediq.kernels.structures import structures
 
 Words = NDArray[np.uint32]
+
+_NO_NORMS = np.zeros(1, np.float32)
+_NO_CLASSES = np.zeros(1, np.int32)
 
 WORTH = 128
 """Steps below which calling C costs more than it saves."""
@@ -65,6 +66,7 @@ def decode(coded: Words, product: Product, steps: int) -> tuple[Symbols, Words] 
 
 
 _ROOM = 16  # symbols that C may write past the end: the padding of a group
+_MOST_COORDINATES = 2**31 - 1  # C counts with 32 bits
 
 
 def read_message(
@@ -77,22 +79,71 @@ def read_message(
     code = library.find()
     if code is None:
         return None
-    widths, known = _models(levels)
     symbols, norms = np.empty(dim + _ROOM, np.int32), np.empty(blocks, np.float32)
-    held = ctypes.c_char_p(payload)
-    message = structures("message.h")["message"](
-        ctypes.cast(held, c_void_p),
+    message = _message(payload, levels, symbols, norms, norm_bits)
+    message.dim = dim
+    return None if code.read_message(ctypes.byref(message)) else (symbols[:dim], norms)
+
+
+def write_stack(
+    models: bytes,
+    symbols: Symbols,
+    levels: int,
+    norms: Vector = _NO_NORMS,
+    norm_bits: int = 0,
+    classes: Symbols = _NO_CLASSES,
+) -> bytes | None:
+    """What stands behind the `models` of an entropy-coded payload; None where there is no compiled code.
+
+    Args:
+        models: of norms and symbols, as the payload begins.
+        symbols: of the coordinates in nonzero blocks.
+        levels: s.
+        norms: of all blocks, if they are said.
+        norm_bits: of them.
+        classes: of the norms, if they are not plain.
+    """
+    code = library.find()
+    if code is None or symbols.size > _MOST_COORDINATES:
+        return None
+    symbols = np.ascontiguousarray(symbols)
+    words = np.empty(symbols.size + norms.size * (1 + norm_bits // 8) + 2, np.uint32)  # one for each step
+    message = _message(models, levels, symbols, norms, norm_bits)
+    message.dim = symbols.size
+    if code.write_message(ctypes.byref(message), _address(classes), _address(words)):
+        return None
+    return words.view(np.uint8)[: message.bytes].tobytes()
+
+
+def magnitude_counts(symbols: Symbols, levels: int) -> Ints | None:
+    """How often each class of magnitudes occurs in a vector; None where there is no compiled code."""
+    code = library.find()
+    if code is None or not 0 < symbols.size <= _MOST_COORDINATES:
+        return None
+    symbols, counts = np.ascontiguousarray(symbols), np.empty(magnitude_classes(levels)[1].size, np.int32)
+    code.count_symbols(_address(symbols), c_int64(symbols.size), c_int32(counts.size), _address(counts))
+    return counts.astype(np.int64)
+
+
+def _message(payload: bytes, levels: int, symbols: Symbols, norms: Vector, norm_bits: int) -> Any:
+    """C's `struct message`; it holds addresses, so its arguments must live as long."""
+    widths, known = _models(levels)
+    return structures("message.h")["message"](
+        ctypes.cast(ctypes.c_char_p(payload), c_void_p),
         widths.ctypes.data,
         known.ctypes.data,
         len(payload),
-        dim,
-        blocks,
+        0,
+        norms.size,
         widths.size,
         norm_bits // 8,
         symbols.ctypes.data,
         norms.ctypes.data,
     )
-    return None if code.read_message(ctypes.byref(message)) else (symbols[:dim], norms)
+
+
+def _address(array: Numbers) -> c_void_p:
+    return c_void_p(array.ctypes.data)
 
 
 @lru_cache(maxsize=64)

@@ -153,11 +153,11 @@ def whole_log2(numbers: Ints) -> Ints:
     array([ 0.        ,  1.        ,  1.58496094, 10.        ])
     """
     octave = np.frexp(numbers.astype(np.float64))[1].astype(np.int64) - 1
-    up, down = np.maximum(_FRACTION - octave, 0), np.maximum(octave - _FRACTION, 0)
-    part = (numbers << up >> down) - 2**_FRACTION
-    piece, rest = divmod(part, 2**_FRACTION // _PIECES)
-    rise = (_KNOTS[piece + 1] - _KNOTS[piece]) * rest * _PIECES >> _FRACTION
-    logarithms: Ints = (octave << _FRACTION) + _KNOTS[piece] + rise
+    part = (numbers << np.maximum(_FRACTION - octave, 0) >> np.maximum(octave - _FRACTION, 0)) - 2**_FRACTION
+    piece, rest = part // (2**_FRACTION // _PIECES), part % (2**_FRACTION // _PIECES)
+    knots = _KNOTS[piece]
+    rise = (_KNOTS[piece + 1] - knots) * rest * _PIECES >> _FRACTION
+    logarithms: Ints = (octave << _FRACTION) + knots + rise
     return logarithms
 
 
@@ -170,6 +170,12 @@ def _whole_book_bits(levels: int) -> Floats:
     return np.ascontiguousarray(np.where(densities > 0, bits, 2.0**40).T)
 
 
+@lru_cache(maxsize=64)
+def _width_logarithms(levels: int) -> Ints:
+    """`whole_log2` of the symbols in each class."""
+    return whole_log2(signed_widths(magnitude_classes(levels)[1]))
+
+
 def write_model(counts: Ints, levels: int) -> bytes:
     """A table for classes with these counts, or the best one of the book where that is shorter, code included.
 
@@ -177,13 +183,13 @@ def write_model(counts: Ints, levels: int) -> bytes:
     (1, 5)
     """
     used = int(counts.nonzero()[0].max(initial=0)) + 1
-    widths = signed_widths(magnitude_classes(levels)[1])[:used]
-    spread = whole_log2(np.array([max(1, counts.sum()), *widths, *np.maximum(counts[:used], 1)]))
-    ideal = int(counts[:used] @ (spread[0] + spread[1 : 1 + used] - spread[1 + used :]))
+    said = np.append(counts[:used], counts.sum())
+    logarithms = said * whole_log2(np.maximum(said, 1))
+    ideal = int(counts[:used] @ _width_logarithms(levels)[:used] + 2 * logarithms[-1] - logarithms.sum())
     known = counts.astype(np.float64) @ _whole_book_bits(levels)
     if known.min() <= ideal + (8 * used << _FRACTION):
         return bytes([_BOOK_FIRST + int(known.argmin())])
-    return write_table(counts[:used], widths)
+    return write_table(counts[:used], signed_widths(magnitude_classes(levels)[1])[:used])
 
 
 def read_model(data: bytes, start: int, levels: int) -> tuple[Ints, int]:

@@ -10,7 +10,7 @@ import numpy as np
 from ofediq.arrays import Array, Vector, namespace
 from ofediq.codec.arithmetic import MAX_LEVELS, MAX_NORM, TINY, signed_symbols, symbol_values
 from ofediq.codec.draws import stream_draws
-from ofediq.codec.entropy import pop_symbols, push_symbols
+from ofediq.codec.entropy import encode_symbols, pop_symbols
 from ofediq.codec.message import Symbols
 from ofediq.codec.numerals import read_message
 from ofediq.codec.packed import pack, packed_symbol_bytes, unpack
@@ -100,8 +100,7 @@ class Grid(Scheme):
             return Encoded(b"")
         packed = packed_symbol_bytes(values.size, MAX_LEVELS)
         norm = norms.astype("<f4").tobytes() if own[0] else b""
-        stack = Stack()
-        payload = (_OWN + norm if norm else b"") + push_symbols(stack, symbols, MAX_LEVELS) + stack.to_bytes()
+        payload = (_OWN + norm if norm else b"") + encode_symbols(symbols, MAX_LEVELS)
         if len(payload) < _fixed(packed, values.size, bool(norm)) and len(payload) != packed:
             return Encoded(payload)
         if norm and 4 * values.size < packed + _NORM_BYTES:

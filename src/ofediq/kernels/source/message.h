@@ -1,6 +1,6 @@
-/* Reading a whole entropy-coded message (codec/entropy.py), models and all: in Python they take longer than the code.
+/* Reading and writing a whole entropy-coded message (codec/entropy.py): in Python its models take longer than the code.
  *
- * Only what is in order is read here. Everything else, and what is too short or too large for this reader, is left to
+ * Only what is in order is read here. Everything else, and what is too short or too large for this code, is left to
  * Python, which says what is wrong with it.
  */
 #ifndef OFEDIQ_MESSAGE_H
@@ -17,8 +17,8 @@ struct message {
     const int64_t *book;    /* [BOOK][classes] densities of the known tables, 0 behind their end */
     int64_t bytes, dim, blocks;
     int32_t classes, norm_bytes; /* 0: no norms are said, and no block is left out */
-    int32_t *symbols;       /* [dim + MOST_GROUP], out */
-    uint32_t *norms;        /* [blocks], out, as bit patterns */
+    int32_t *symbols;       /* [dim], and room for MOST_GROUP where they are read */
+    uint32_t *norms;        /* [blocks], as bit patterns */
 };
 
 struct weighed {
@@ -61,26 +61,46 @@ static int join(const struct weighed *w, int group, uint32_t *starts, int32_t *s
     return 1;
 }
 
+/* Stack: how many of `count` symbols are coded together, and with which frequencies. */
+static int join_alphabet(const struct weighed *w, int64_t count, uint32_t *starts, struct alphabet *a) {
+    int64_t most = count / LEAST_USE < MOST_JOINT ? count / LEAST_USE : MOST_JOINT;
+    for (int64_t size = (int64_t)w->size * w->size; size <= most; size *= w->size) a->group++;
+    return join(w, a->group, starts, &a->size);
+}
+
+/* The digit that fills the last group. */
+static int padding_of(const struct weighed *w) {
+    int padding = 0;
+    for (int n = 1; n < w->size; n++)
+        if (w->weights[n] > w->weights[padding]) padding = n;
+    return padding;
+}
+
 /* Stack.pop: symbols[0 .. count], with room for one group more. */
 static int pop(struct stack *s, const struct weighed *w, int64_t count, int32_t lowest, int32_t *symbols) {
-    int group = 1, padding = 0;
-    int64_t most = count / LEAST_USE < MOST_JOINT ? count / LEAST_USE : MOST_JOINT;
     if (w->size == 1) {
         for (int64_t n = 0; n < count; n++) symbols[n] = lowest;
         return 1;
     }
-    for (int64_t size = (int64_t)w->size * w->size; size <= most; size *= w->size) group++;
     uint32_t starts[MOST_JOINT + 1];
     struct reading reading;
-    struct alphabet alphabet = {starts, 0, w->size, group, lowest};
-    if (!join(w, group, starts, &alphabet.size) || !make_reading(&alphabet, &reading)) return 0;
-    int64_t steps = (count + group - 1) / group;
-    take_symbols(s, &reading, &alphabet, steps, symbols);
-    for (int n = 1; n < w->size; n++)
-        if (w->weights[n] > w->weights[padding]) padding = n;
-    for (int64_t n = count; n < steps * group; n++)
-        if (symbols[n] != padding + lowest) return 0;
+    struct alphabet alphabet = {starts, 0, w->size, 1, lowest};
+    if (!join_alphabet(w, count, starts, &alphabet) || !make_reading(&alphabet, &reading)) return 0;
+    int64_t steps = (count + alphabet.group - 1) / alphabet.group;
+    take_symbols(s, &reading, steps, symbols);
+    for (int64_t n = count; n < steps * alphabet.group; n++)
+        if (symbols[n] != padding_of(w) + lowest) return 0;
     return 1;
+}
+
+/* Stack.push. */
+static int push(struct pile *p, const struct weighed *w, int64_t count, int32_t lowest, const int32_t *symbols) {
+    if (w->size == 1) return 1;
+    uint32_t starts[MOST_JOINT + 1];
+    struct writing writing;
+    struct alphabet alphabet = {starts, 0, w->size, 1, lowest};
+    if (!join_alphabet(w, count, starts, &alphabet) || !make_writing(&alphabet, &writing)) return 0;
+    return put_symbols(p, &writing, symbols, count, (uint32_t)padding_of(w));
 }
 
 static int64_t density(uint8_t code) { return code ? (int64_t)(8 + code % 8) << code / 8 : 0; }
@@ -147,19 +167,25 @@ static void spread_symbols(const struct message *m, int64_t coded) {
     }
 }
 
+/* The models of norms and symbols: where the stack begins, or 0. */
+static int64_t read_models(const struct message *m, struct weighed *norms, struct weighed *symbols) {
+    int64_t start = 0;
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+    return 0;
+#endif
+    if (m->blocks < 1 || m->classes < 1 || m->classes > CLASSES) return 0;
+    norms->size = 1;
+    if (m->blocks >= PLAIN_NORMS) {
+        start = read_table(m, 1, NORM_CLASSES, norms->weights, &norms->size);
+        if (!start || m->payload[0] + norms->size - 2 > 255) return 0;
+    }
+    return read_model(m, start, symbols);
+}
+
 /* Returns 0 if it was read, 1 if Python should. */
 API int32_t read_message(const struct message *m) {
-#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-    return 1;
-#endif
-    struct weighed norms = {.size = 1}, symbols;
-    int64_t start = 0, coded = 0;
-    if (m->blocks < 1 || m->blocks > m->dim || m->classes < 1 || m->classes > CLASSES || m->bytes < 2) return 1;
-    if (m->blocks >= PLAIN_NORMS) {
-        start = read_table(m, 1, NORM_CLASSES, norms.weights, &norms.size);
-        if (!start || m->payload[0] + norms.size - 2 > 255) return 1;
-    }
-    start = read_model(m, start, &symbols);
+    struct weighed norms, symbols;
+    int64_t coded = 0, start = m->bytes < 2 || m->blocks > m->dim ? 0 : read_models(m, &norms, &symbols);
     if (!start || m->payload[m->bytes - 1] == 0) return 1;
     int64_t length = m->bytes - start, words = (length + 3) / 4, below = words > 2 ? words - 2 : 0;
     struct stack stack = {m->payload + start, below, 0};
@@ -171,6 +197,31 @@ API int32_t read_message(const struct message *m) {
     if (stack.count || stack.state) return 1;
     if (coded < m->dim) spread_symbols(m, coded);
     return 0;
+}
+
+/* The stack of a message whose payload is its models alone so far, and whose symbols are those of the `dim` coordinates in
+ * nonzero blocks. Norms have their classes if they are not plain. Returns 0 if it was written, its length in `bytes`. */
+API int32_t write_message(struct message *m, const int32_t *classes, uint32_t *words) {
+    struct weighed norms, symbols;
+    int plain = m->blocks < PLAIN_NORMS, low = plain ? m->norm_bytes : m->norm_bytes - 1;
+    struct pile pile = {words, 0, 0};
+    if (m->dim <= SHORT_STACK || !read_models(m, &norms, &symbols)) return 1;
+    if (!push(&pile, &symbols, m->dim, -(symbols.size / 2), m->symbols)) return 1;
+    for (int64_t block = m->blocks; block--;) {
+        uint32_t pattern = m->norm_bytes == 2 ? m->norms[block] >> SHORT_NORM_SHIFT : m->norms[block];
+        for (int n = plain || pattern ? low : 0; n--;) put_byte(&pile, (uint8_t)(pattern >> 8 * n));
+    }
+    if (!plain && !push(&pile, &norms, m->blocks, 0, classes)) return 1;
+    for (; pile.state; pile.state >>= 32) words[pile.count++] = (uint32_t)pile.state;
+    const uint8_t *bytes = (const uint8_t *)words;
+    for (m->bytes = 4 * pile.count; m->bytes && !bytes[m->bytes - 1];) m->bytes--;
+    return 0;
+}
+
+/* How often each class of magnitudes occurs. */
+API void count_symbols(const int32_t *symbols, int64_t dim, int32_t classes, int32_t *counts) {
+    struct counting job = {symbols, dim, classes, counts};
+    count_row(&job, 0, 0);
 }
 
 #endif

@@ -275,23 +275,29 @@ static float add_coded(const struct coding *coding, const struct quantizer *q, c
     return payload_bits(coding, &found, q->dim, q->blocks);
 }
 
+INLINE void write_vectors(const int many, const struct tile *tile, const float *update, int32_t from, int32_t *symbols) {
+    struct rounded made[HASHED];
+    int32_t at[HASHED];
+    UNROLL for (int n = 0; n < many; n++) at[n] = from + n * LANES;
+    round_vectors(many, update, tile->start, at, tile->key, tile->levels, tile->scales, made);
+    UNROLL for (int n = 0; n < many; n++) {
+        ivec size = __builtin_convertvector(made[n].size, ivec), sign = made[n].sign >> 31;
+        store_codes(symbols + tile->start + at[n], (size ^ sign) - sign);
+    }
+}
+
 /* The symbols and norms themselves: codec/quantizer.py, block_symbols. `update` and `symbols` have a vector of room. */
 static void write_symbols(const struct quantizer *q, const float *update, const uint32_t key[2], float *scales,
                           float *norms, int32_t *symbols) {
-    float tile_scales[TILE + LANES], tile_norms[TILE + LANES];
+    struct tile tile = {.levels = spread((float)q->levels), .key = {key[0], key[1]}};
     struct spreading at = {0, q->dim / q->blocks + (q->dim % q->blocks > 0)};
-    vec levels = spread((float)q->levels);
-    const uint32_t own[2] = {key[0], key[1]}; /* not behind a pointer, which stores might change */
     measure_blocks(q, update, scales, norms, 1, NULL);
-    for (int64_t start = 0; start < q->dim; start += TILE) {
-        int64_t stop = start + TILE < q->dim ? start + TILE : q->dim;
-        spread_blocks(q, &at, start, stop, scales, norms, tile_scales, tile_norms);
-        for (int32_t i = 0; i < stop - start; i += LANES) {
-            struct rounded r;
-            round_vectors(1, update, start, &i, own, levels, tile_scales, &r);
-            ivec size = __builtin_convertvector(r.size, ivec), sign = r.sign >> 31;
-            store_codes(symbols + start + i, (size ^ sign) - sign);
-        }
+    for (; tile.start < q->dim; tile.start += TILE) {
+        tile.stop = tile.start + TILE < q->dim ? tile.start + TILE : q->dim;
+        spread_blocks(q, &at, tile.start, tile.stop, scales, norms, tile.scales, tile.units);
+        int32_t size = (int32_t)(tile.stop - tile.start), from = 0;
+        for (; from + HASHED * LANES <= size; from += HASHED * LANES) write_vectors(HASHED, &tile, update, from, symbols);
+        for (; from < size; from += LANES) write_vectors(1, &tile, update, from, symbols);
     }
 }
 
