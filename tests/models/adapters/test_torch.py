@@ -14,6 +14,7 @@ from ofediq.models import from_torch
 from ofediq.simulation import reference, simulate
 from ofediq.streams import Stream
 
+jax = pytest.importorskip("jax", reason="needs the extra ofediq[sim]")
 torch = pytest.importorskip("torch", reason="needs the extra ofediq[torch]")
 nn: Any = torch.nn
 
@@ -136,6 +137,56 @@ def test_a_branch_on_values_runs_in_torch(digits: Stream, capfd: pytest.CaptureF
     assert capfd.readouterr() == ("", "")
 
 
+class Deciding(nn.Module):  # type: ignore[misc]  # likewise
+    """What is computed depends on the values; or, in one line, on the other samples."""
+
+    def __init__(self, others: bool) -> None:
+        super().__init__()
+        self.scores, self.others = nn.ModuleList([nn.Linear(64, 10), nn.Linear(64, 10)]), others
+
+    def forward(self, x: Any) -> Any:
+        x = x.flatten(1)
+        return self.scores[0](x - x.mean(0)) if self.others else self.scores[int(x[:, 20:28].mean() > 7)](x)
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_a_client_knows_nothing_of_the_others_in_its_batch(others: bool, digits: Stream) -> None:
+    model = from_torch(Deciding(others), "classification", classes=10, lower=False)
+    params, x, y = model.initial(0), digits.x[:30], digits.y[:30]
+    alone = [model.evaluate(params, x[n : n + 1], y[n : n + 1])[0][0] for n in range(30)]
+    losses, _, gradient = model.batch_gradient(params, x, y, np.ones(30, np.float32))
+    np.testing.assert_allclose(losses, alone, rtol=1e-5)
+    np.testing.assert_allclose(model.evaluate(params, x, y)[0], alone, rtol=1e-5)
+    np.testing.assert_allclose(
+        model.client_gradients(params, x, y).sum(0), gradient, rtol=1e-3, atol=1e-4 * abs(gradient).max()
+    )
+
+
+def test_the_first_use_may_be_inside_a_program(digits: Stream) -> None:
+    first, second = (from_torch(two_layers, "classification") for _ in range(2))
+    params, x, y = first.initial(0), digits.x[:3], digits.y[:3]
+    expected = first.client_gradients(params, x, y)
+    np.testing.assert_allclose(jax.jit(second.client_gradients)(params, x, y), expected, 1e-4, 1e-6)
+
+
+class Words(nn.Module):  # type: ignore[misc]  # likewise
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.scores = nn.Embedding(7, 4, padding_idx=0), nn.Linear(12, 3)
+
+    def forward(self, x: Any) -> Any:
+        return self.scores(self.table(x.long()).flatten(1))
+
+
+def test_padding_is_not_learnt() -> None:
+    model = from_torch(Words(), "classification")
+    assert "torch computes it" not in str(model.stack((3,)))
+    x = np.array([[0, 1, 2]], np.float32)
+    gradient = model.client_gradients(model.initial(0), x, np.array([1], np.int32))[0]
+    assert not np.asarray(gradient)[:4].any()
+    assert np.asarray(gradient)[4:12].all()
+
+
 def test_the_plain_loop_needs_no_jax_arrays(digits: Stream) -> None:
     model = from_torch(two_layers, "classification")
     method = methods.fedomd(period=2, step_size=0.1)
@@ -223,6 +274,7 @@ def test_a_convolution_takes_images() -> None:
         (3, {}, "`module` must be an nn.Module or a function from a seed to one, got 3"),
         (lambda seed: seed, {}, "`module` must give an nn.Module for a seed, got 0"),
         (nn.ReLU(), {}, "`module` must have parameters that require a gradient, got ReLU"),
+        (nn.LazyLinear(2), {}, "`module` must know its shapes: call it once with a batch"),
         (nn.Linear(2, 2), {"task": "ranking"}, "`task` must be one of classification, regression"),
         (nn.Linear(2, 2), {"chunk": 0}, "`chunk` must be an integer >= 1, got 0"),
         (nn.Linear(2, 2), {"threads": 0}, "`threads` must be an integer >= 1, got 0"),
@@ -236,7 +288,8 @@ def test_bad_arguments_get_one_sentence(module: Any, settings: dict[str, Any], s
 @pytest.mark.parametrize(
     ("module", "task", "sentence"),
     [
-        (nn.Linear(5, 2), "classification", r"`module` must take a batch of samples of shape \[4\]"),
+        (nn.Linear(5, 2), "classification", r"`module` must take a batch of float32 samples of shape \[4\]"),
+        (nn.LSTM(4, 2), "classification", "`module` must give one tensor, got tuple"),
         (nn.Linear(4, 2), "classification", "`module` must give a score for every label, got 2 for label 2"),
         (nn.Linear(4, 2), "regression", r"`module` must give one number per sample, got shape \[2\]"),
         (

@@ -8,9 +8,10 @@ program that waits for it.
 from __future__ import annotations
 
 import copy
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -25,6 +26,8 @@ from ofediq.models.adapters.torch_program import translate
 from ofediq.models.base import Model, Task
 from ofediq.models.stack import Network
 from ofediq.models.stages import Shape
+
+_PROBED = 16  # samples of the first batch that are compared with each alone
 
 Tensor = Any
 """A `torch.Tensor`; the library is not imported before it is needed."""
@@ -42,6 +45,7 @@ class TorchModel(Model):
         threads: how many threads torch uses for this model.
         lower: whether JAX, or a stack of layers, may compute instead of torch.
         in_turn: set when torch was found not to take several models or gradients at once.
+        apart: whether samples of a batch know nothing of each other, when that has been found out.
     """
 
     name: str
@@ -58,6 +62,7 @@ class TorchModel(Model):
     # with clients on several devices, callbacks come from several threads.
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     in_turn: threading.Event = field(default_factory=threading.Event, repr=False)
+    apart: list[bool] = field(default_factory=list, repr=False)
 
     @property
     def dim(self) -> int:  # type: ignore[override]  # derived here, an attribute in the base class
@@ -131,10 +136,12 @@ class TorchModel(Model):
         if not self.lower:
             return f"{self.name!r} was not to be lowered"
         if shape not in self._translations:
-            outputs = translate(self.module, shape)
-            self._translations[shape] = (
-                f"torch computes it: {outputs}" if isinstance(outputs, str) else self._in_jax(outputs)
-            )
+            jax = sys.modules.get("jax")  # which may be tracing the program that asks
+            with nullcontext() if jax is None else jax.ensure_compile_time_eval():
+                outputs = translate(self.module, shape)
+                self._translations[shape] = (
+                    f"torch computes it: {outputs}" if isinstance(outputs, str) else self._in_jax(outputs)
+                )
         return self._translations[shape]
 
     def _in_jax(self, outputs: Callable[..., Any]) -> LossModel:
@@ -154,6 +161,17 @@ class TorchModel(Model):
             source="torch",
             lower=True,
         )
+
+    @cached_property
+    def _alone(self) -> Any:
+        """The module for the samples of a batch one by one."""
+        torch = extra("torch", "torch")
+
+        class Alone(torch.nn.Sequential):  # type: ignore[misc, name-defined]  # torch is not typed here
+            def forward(self, xs: Tensor) -> Tensor:
+                return torch.cat([self[0](x[None]) for x in xs])
+
+        return Alone(self.module)
 
     @cached_property
     def _translations(self) -> dict[Shape, LossModel | str]:
@@ -222,7 +240,7 @@ class TorchModel(Model):
         self, params: Tensor, xs: Tensor, ys: Tensor, weights: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         params.requires_grad_()
-        outputs = self._batch_outputs(params, xs)
+        outputs = self._outputs(params, xs)
         self._check_labels(outputs, ys)
         losses = self._losses(outputs, ys)
         (gradient,) = extra("torch", "torch").autograd.grad(weights.float() @ losses, params)
@@ -230,20 +248,51 @@ class TorchModel(Model):
 
     def _outputs(self, params: Tensor, xs: Tensor) -> Tensor:
         """Outputs of each sample, [n, ...]; `params` is [dim], or [n, dim] with one model per sample."""
-        if params.ndim == 1:
+        if params.ndim == 2:
+            return self._each(lambda own, x: self._batch_outputs(own, x[None])[0], params, xs)
+        if len(xs) == 1 or self._are_apart(params, xs):
             return self._batch_outputs(params, xs)
-        return self._each(lambda own, x: self._batch_outputs(own, x[None])[0], params, xs)
+        return self._batch_outputs(params, xs, together=False)
 
-    def _batch_outputs(self, params: Tensor, xs: Tensor) -> Tensor:
-        """What the module gives for a batch when its parameters are those in the flat vector `params`."""
+    def _are_apart(self, params: Tensor, xs: Tensor) -> bool:
+        """Whether the module gives each sample of a batch what it gives it alone, and does not branch on values."""
+        if not self.apart:
+            torch = extra("torch", "torch")
+            with torch.no_grad():
+                few = xs[:_PROBED]
+                alone = self._batch_outputs(params, few, together=False)
+                room = 1e-4 * (float(alone.abs().max()) + 1e-6)
+                same = torch.allclose(self._batch_outputs(params, few), alone, 1e-3, room, equal_nan=True)
+                self.apart.append(same and not self._branches(params, few))
+        return self.apart[0]
+
+    def _branches(self, params: Tensor, xs: Tensor) -> bool:
+        """Whether a sample's values decide what is computed: torch then refuses to see many at once."""
+        try:
+            extra("torch", "torch").vmap(lambda x: self._batch_outputs(params, x[None])[0])(xs)
+        except (RuntimeError, InputError) as error:
+            return "data-dependent" in str(error)
+        return False
+
+    def _batch_outputs(self, params: Tensor, xs: Tensor, together: bool = True) -> Tensor:
+        """What the module gives for a batch, or for each of it alone, with the parameters in the vector `params`."""
         torch = extra("torch", "torch")
         pieces = params.split([int(np.prod(shape)) for _, shape in self.shapes])
         named = {name: piece.view(shape) for (name, shape), piece in zip(self.shapes, pieces, strict=True)}
         try:
-            outputs = torch.func.functional_call(self.module, named, (xs,))
+            if together:
+                outputs = torch.func.functional_call(self.module, named, (xs,))
+            else:  # parameters go in and out once
+                outputs = torch.func.functional_call(
+                    self._alone, {f"0.{name}": named[name] for name in named}, (xs,)
+                )
         except RuntimeError as error:  # how torch says that shapes do not fit
             shape = list(xs.shape[1:])
-            raise InputError(f"`module` must take a batch of samples of shape {shape}: {error}") from error
+            raise InputError(
+                f"`module` must take a batch of float32 samples of shape {shape}: {error}"
+            ) from error
+        if not isinstance(outputs, torch.Tensor):
+            raise InputError(f"`module` must give one tensor, got {type(outputs).__name__}")
         check_outputs(tuple(outputs.shape[1:]), self.task, self.classes, "module")
         return outputs
 
@@ -311,10 +360,15 @@ def from_torch(
     checked_task(task, classes)
     make = (lambda seed: module) if isinstance(module, torch.nn.Module) else module
     first = _made(make, 0)
+    if any(map(torch.nn.parameter.is_lazy, first.parameters())):
+        raise InputError("`module` must know its shapes: call it once with a batch, for its lazy layers")
     shapes = tuple((name, tuple(value.shape)) for name, value in _learnt(first))
     if not shapes:
         raise InputError(f"`module` must have parameters that require a gradient, got {first!r}")
-    frozen = copy.deepcopy(first).cpu().float().eval()
+    try:
+        frozen = copy.deepcopy(first).cpu().float().eval()
+    except RuntimeError as error:  # as of the weight_norm that torch has replaced
+        raise InputError(f"`module` must be one that can be copied: {error}") from None
     label = type(first).__name__ if name is None else name
     sizes = [shape for _, shape in shapes]
     chunk, threads = checked_chunk(chunk, sizes), require_integer("threads", threads, 1)

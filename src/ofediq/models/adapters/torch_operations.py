@@ -340,8 +340,10 @@ def padded(x: Array, pad: Sequence[int], mode: Any = "constant", value: float | 
     return extra("jax.numpy", "sim").pad(x, widths, mode=known[mode], **more)
 
 
-def embedding(weight: Array, indices: Array, *_: Any) -> Array:
-    """The rows of these numbers."""
+def embedding(weight: Array, indices: Array, padding: int = -1, *_: Any) -> Array:
+    """The rows of these numbers; that of `padding` is not learnt."""
+    if padding >= 0:
+        weight = weight.at[padding].set(extra("jax.lax", "sim").stop_gradient(weight[padding]))
     return weight[indices]
 
 
