@@ -46,6 +46,11 @@ def test_dropout_is_off() -> None:
     [
         (3, "regression", "`module` must be an equinox.Module or a function from a seed to one, got 3"),
         (lambda seed: seed, "regression", "`module` must give an equinox.Module for a seed, got 0"),
+        (
+            lambda seed: equinox.nn.BatchNorm(2, "batch", mode="batch"),
+            "classification",
+            "`module` must keep no state between samples, such as statistics of batches, got 'BatchNorm'",
+        ),
         (equinox.nn.Identity(), "regression", "`module` must hold at least one number"),
         (mlp(), "ranking", "`task` must be one of classification, regression, got 'ranking'"),
     ],

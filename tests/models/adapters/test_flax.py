@@ -59,6 +59,27 @@ def test_nnx_runs_in_evaluation_mode_and_keeps_its_other_state() -> None:
     assert not module.layers[0].deterministic  # the user's module is as it was
 
 
+class Counting(nnx.Module):  # type: ignore[name-defined, misc]  # it comes from `importorskip`
+    """A recurrent layer, which counts draws without using them; and noise, if asked for."""
+
+    def __init__(self, noise: float) -> None:
+        self.rngs, self.noise = nnx.Rngs(0), noise
+        self.rows, self.scores = nnx.RNN(nnx.GRUCell(4, 3, rngs=self.rngs)), nnx.Linear(3, 2, rngs=self.rngs)
+
+    def __call__(self, x: Any) -> Any:
+        found = self.scores(self.rows(x)[:, -1])
+        return found + self.noise * self.rngs.normal(found.shape) if self.noise else found
+
+
+def test_a_recurrent_nnx_module_runs_and_one_that_draws_is_refused() -> None:
+    module, x = Counting(0), np.ones((3, 5, 4), np.float32)
+    model = models.from_flax(module, (5, 4), "classification")
+    losses, _ = model.evaluate(model.initial(), x, np.zeros(3, np.int32))
+    np.testing.assert_allclose(losses, -jax.nn.log_softmax(module(x))[:, 0], rtol=1e-5)
+    with pytest.raises(InputError, match="`module` must not draw at random, got 'Counting'"):
+        models.from_flax(Counting(1), (5, 4), "classification")
+
+
 def test_variables_of_a_linen_module_stay_as_they_are() -> None:
     module = linen.Sequential([linen.Dense(3), linen.BatchNorm(use_running_average=True)])
     model = from_flax(module, (6,), "classification", classes=3)

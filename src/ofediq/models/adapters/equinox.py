@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ofediq.arrays import Array
-from ofediq.errors import InputError, extra
+from ofediq.errors import InputError, extra, require
 from ofediq.models.adapters.loss import LossModel, model_of_outputs
 from ofediq.models.base import Task
 
@@ -52,6 +52,13 @@ def from_equinox(
     first = make(0)
     if not isinstance(first, equinox.Module):
         raise InputError(f"`module` must give an equinox.Module for a seed, got {first!r}")
+
+    def is_kept(leaf: Any) -> bool:
+        return isinstance(leaf, equinox.nn.StateIndex)
+
+    leaves = extra("jax", "sim").tree.leaves(first, is_leaf=is_kept)
+    rule = "must keep no state between samples, such as statistics of batches"
+    require(not any(map(is_kept, leaves)), "module", rule, type(first).__name__)
     _, rest = equinox.partition(equinox.nn.inference_mode(first), equinox.is_inexact_array)
 
     def start(seed: int) -> Any:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ofediq.arrays import Array
-from ofediq.errors import InputError, extra, require_integer
+from ofediq.errors import InputError, extra, require, require_integer
 from ofediq.models.adapters.loss import LossModel, model_of_outputs
 from ofediq.models.base import Task
 
-Parts = tuple[Callable[[Any, Array], Array], Callable[[int], Any]]
+Parts = tuple[Callable[..., Array], Callable[[int], Any]]
 """Outputs of a batch from parameters and samples, and parameters from a seed."""
 
 
@@ -75,6 +77,10 @@ def from_flax(
         lower=lower,
     )
     _try(model, shape)
+    if not isinstance(module, linen.Module):
+        sample, first = np.ones((1, *shape), np.float32), start(0)
+        found, again = batch_outputs(first, sample), batch_outputs(first, sample, later=1)
+        require(np.array_equal(found, again, equal_nan=True), "module", "must not draw at random", kind)
     return model
 
 
@@ -114,13 +120,18 @@ def _nnx_parts(module: Any) -> tuple[str, Parts]:
         )
     frozen = nnx.clone(first)
     frozen.eval()
-    graph, _, rest = nnx.split(frozen, nnx.Param, ...)
+    graph, _, draws, rest = nnx.split(frozen, nnx.Param, nnx.RngState, ...)
+    jax = extra("jax", "sim")
 
     def start(seed: int) -> Any:
         return nnx.state(make(seed), nnx.Param)
 
-    def outputs(params: Any, xs: Array) -> Array:
-        return nnx.merge(graph, params, rest)(xs)
+    def outputs(params: Any, xs: Array, later: int = 0) -> Array:
+        # Recurrent layers count draws that they make no use of: each call counts on its own.
+        def counted(leaf: Any) -> Any:
+            return leaf + later if jax.numpy.issubdtype(leaf.dtype, jax.numpy.integer) else leaf
+
+        return nnx.merge(graph, params, jax.tree.map(counted, draws), rest)(xs)
 
     return type(first).__name__, (outputs, start)
 
