@@ -19,6 +19,7 @@ _NO_BENCHMARKS = (
     "fresh",
     "newcomers",
     "outside",
+    "recuts",
     "unseen",
     "wires",
 )  # what others are made of
