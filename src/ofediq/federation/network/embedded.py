@@ -13,6 +13,7 @@ from ofediq.errors import extra
 from ofediq.federation.network.broker import Broker, BrokerError
 
 HOST = "127.0.0.1"
+_POLITE = 1.0  # seconds in which connections may end by themselves
 _PLUGINS = {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}}
 
 
@@ -27,14 +28,18 @@ async def embedded(port: int | None = None) -> AsyncIterator[Broker]:
     logging.getLogger("amqtt").setLevel(logging.ERROR)
     logging.getLogger("transitions").setLevel(logging.ERROR)
 
+    opened: set[asyncio.StreamWriter] = set()
+
     class Closing(module.Broker):  # type: ignore[name-defined, misc]  # a module that may be missing
         """amqtt leaves a connection open that ends, or is ended, before it has said who it is."""
 
         async def stream_connected(
             self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, listener_name: str
         ) -> None:
+            opened.add(writer)
             with contextlib.suppress(asyncio.CancelledError), contextlib.closing(writer):
                 await super().stream_connected(reader, writer, listener_name)
+            opened.discard(writer)
 
     loop = asyncio.get_running_loop()
     if loop.get_exception_handler() is None:
@@ -50,7 +55,11 @@ async def embedded(port: int | None = None) -> AsyncIterator[Broker]:
     try:
         yield Broker(f"mqtt://{HOST}:{port}", insecure=True)
     finally:
-        await broker.shutdown()
+        ending = asyncio.ensure_future(broker.shutdown())
+        await asyncio.wait([ending], timeout=_POLITE)
+        for writer in list(opened):  # from Python 3.12 on the end waits for them, and some say nothing
+            writer.close()
+        await ending
 
 
 def _without_noise(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
