@@ -3,11 +3,15 @@
 The general-purpose compressors get the same message: a byte per symbol, then the float32 norms. The client's side
 is quantising and encoding; it is compared with one forward and backward pass of the paper's CNN on one sample, on one
 core, since the codec uses no more. On a busy machine the pass suffers more than the codec: repeat until it is stable.
+
+`python -m benchmarks.codec 100000000` has one vector of so many coordinates instead: CPU time for each of them.
 """
 
 from __future__ import annotations
 
 import itertools
+import sys
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -43,6 +47,9 @@ def main() -> None:
     """Print the tables."""
     print(native_status())  # which makes the library where there is none; the codec itself would not
     library.forget()
+    if len(sys.argv) > 1 and sys.argv[1].isdigit():
+        print(table(_one_piece(int(sys.argv[1]))))
+        return
     print(
         f"Gaussian vectors, entropy coding and float32 norms = 1; bytes of the payload (without {HEADER_BYTES})."
     )
@@ -53,6 +60,22 @@ def main() -> None:
         print(table(rows))
     print(f"\nThe client's side of one update at D = {DIM}, and the gradient that it carries")
     print(table(_client_side()))
+
+
+def _one_piece(dim: int) -> list[list[object]]:
+    """Nanoseconds for each coordinate of a single vector, without a second try."""
+    vector = np.random.default_rng(0).standard_normal(dim, dtype=np.float32)
+    marks = [time.process_time()]
+    message = quantize(vector, levels=3, blocks=max(1, dim // 45), seed=0)
+    marks.append(time.process_time())
+    encode(message, "packed")
+    marks.append(time.process_time())
+    frame = encode(message, "entropy")
+    marks.append(time.process_time())
+    assert decode(frame, max_dim=dim) == message
+    marks.append(time.process_time())
+    spent = [f"{1e9 * (after - before) / dim:.2f}" for before, after in itertools.pairwise(marks)]
+    return [[f"D = {dim}, ns", "quantise", "pack", "entropy-code", "decode"], ["", *spent]]
 
 
 def _compare(dim: int, levels: int, blocks: int) -> list[object]:
