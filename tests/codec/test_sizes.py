@@ -6,6 +6,7 @@ import pytest
 
 from ofediq.codec import HEADER_BYTES, Message, encode, quantize
 from ofediq.codec.kit import payload_bits
+from ofediq.codec.sizes import class_counts
 
 from .vectors import vector
 
@@ -39,3 +40,9 @@ def test_they_tell_it_inside_jit(levels: int, blocks: int) -> None:
 
     bits = told(message.symbols[None], message.norms[None])
     assert float(bits[0]) == pytest.approx(wire_bits(message), rel=0.01)
+
+
+def test_symbols_that_are_no_numbers_have_a_length() -> None:
+    """What is left of NaN in a model that diverged: counting them ended a run in a traceback."""
+    lowest = np.full((2, 4), np.iinfo(np.int32).min, np.int32)
+    assert class_counts(lowest, levels=3).sum(axis=1).tolist() == [4, 4]

@@ -96,7 +96,8 @@ def _rows_of_counts(classes: Array, count: int) -> Array:
     rows = namespace(classes).arange(classes.shape[0])[:, None]
     if hasattr(classes, "at"):  # JAX
         return namespace(classes).zeros((classes.shape[0], count), np.int32).at[rows, classes].add(1)
-    return np.bincount((rows * count + classes).reshape(-1), minlength=len(rows) * count).reshape(-1, count)
+    within = np.clip(classes, 0, count - 1)  # a model that diverges has symbols that are no numbers
+    return np.bincount((rows * count + within).reshape(-1), minlength=len(rows) * count).reshape(-1, count)
 
 
 def _norm_bits(norms: Array, norm_bits: int) -> Array:
