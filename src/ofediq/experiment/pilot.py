@@ -27,7 +27,8 @@ CANDIDATES = (
 """What a pilot tries: compressed both ways, long windows, and, where whole models fit, sparse or rounded updates."""
 LONGEST = 300
 """Steps of a pilot, at most."""
-_PLAIN = "ofedduplex(averages=False)"  # where steps would be averaged: it is better on some streams
+_OTHERWISE = ("ofedduplex(averages=False)", "ofedduplex(walks=False)")
+"""Where steps would be averaged, or clients walk: one or the other is better on some streams."""
 _OVER = 1.1  # of the allowed bytes: more would be another contract
 
 
@@ -77,6 +78,8 @@ def fitting(
         except InputError:
             continue
         sends = steps is None or made.period <= steps
+        if made in found.values():
+            continue
         if sends and expected_bytes(made, "total", dim, clients) <= _OVER * share * fedogd_bytes(dim):
             found[text] = made
     return found
@@ -115,7 +118,7 @@ def pilot(
             f"`{said}` allows {bytes_per_step:,.0f} bytes per step; FedOGD needs {full:,.0f}: use it"
         )
     adam = config.preset == "authors"
-    tried, preset = (*texts, *([_PLAIN] if adam else ())), "authors" if adam else "paper"
+    tried, preset = (*texts, *(_OTHERWISE if adam else ())), "authors" if adam else "paper"
     possible = fitting(tried, share, size, stream.clients, steps, preset)
     if config.automatic:  # without a step size: not for methods whose server is a part of them
         possible = {text: one for text, one in possible.items() if not own_server(one)}

@@ -31,7 +31,8 @@ _DOWN = 0.3  # of all bytes, at least: with few clients windows would be long ot
 _MOST_DOWN = 0.8  # where that pays for the only message of a run
 _FARTHEST, _FEW = 4.0, 64.0  # times Adam's move, where there are so few of them or fewer
 _REACH = 3.0  # of averaged steps: farther ones, few and rounded, ruin regressions
-_LONG = 10.0  # steps of a window from which on clients walk by themselves
+_LONG = 10.0  # steps of a window from which on clients walk by themselves,
+_SHORT, _PER_STEP = 3.0, 64.0  # or so many and one for each 64 parameters, if that is less
 _STRIDE = 20.0  # AdaGrad's step size over Adam's: a client alone has few and noisy gradients
 _GRADIENT, _WALK = 16.0, 2.0  # a message of x bits per parameter leaves this to the power of -x behind
 
@@ -102,7 +103,8 @@ def ofedduplex(
         keeps: how much of what was rounded away is remembered, see `Metered`; by default what a message of x bits per
             parameter leaves behind, 16^-x, and at most a half.
         seeks: whether Adam's moves grow where gradients agree with the moves before them, see `Timed`.
-        walks: whether clients walk by themselves; by default with preset authors and windows of ten steps or more.
+        walks: whether clients walk by themselves; by default with preset authors and windows of ten steps or
+            more, or of at least three and D / 64.
         averages: whether the server averages Adam's steps (`Averaged`), which then reach as far as that says; by
             default with preset authors where clients do not walk.
     """
@@ -118,7 +120,7 @@ def ofedduplex(
     # A broadcast, and the number that steers.
     opening = 8 * (link.broadcast_bytes(replace(base, broadcast=metered(1.0))) + 4.0)
     rhythm = _rhythm(down * each, opening, dim, steps, _GRADIENT)
-    walking = adam and (rhythm.mean >= _LONG if walks is None else walks)
+    walking = adam and (rhythm.mean >= _walks_from(dim) if walks is None else walks)
     require(not (walking and averages), "averages", "cannot be where clients walk (walks=False)", averages)
     left = _WALK if walking else _GRADIENT
     if walking:
@@ -155,6 +157,11 @@ def _share_down(each: float, beside: float, dim: int, clients: int) -> float:
     That is the finest message of everyone at every step, with `beside` bits around it.
     """
     return max(1 / (1 + math.sqrt(_CLIENTS / clients)), 1 - (longest_message(dim) + beside) / each)
+
+
+def _walks_from(dim: int) -> float:
+    """Steps of a window from which on clients walk: few samples say something of few parameters."""
+    return min(_LONG, max(_SHORT, dim / _PER_STEP))
 
 
 def _least_down(up: float, down: float) -> float:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ofediq.arrays import Array, namespace
+from ofediq.arrays import Array, float32, namespace
+from ofediq.methods.budgets.loudness import cosine
 from ofediq.methods.client import Down, Sample, Window
-from ofediq.methods.mixture import LARGEST
+from ofediq.methods.mixture import LARGEST, finite
 from ofediq.methods.pieces import piece
-from ofediq.methods.server.rule import Descend
+from ofediq.methods.server.rule import ServerRule, Totals, unless_empty
 from ofediq.methods.zoo.fedpoe import Mixed
+from ofediq.settings import Factor
+
+_PACE, _USUAL = (
+    np.float32(0.3),
+    np.float32(0.1),
+)  # how fast q follows the walks; agreement that asks for no change
+_SHARES = np.float32(0.2), np.float32(4)  # of q
 
 
 @piece
@@ -26,7 +34,9 @@ class Walk(Mixed):
 
     and at every sample, with g the gradient at own, in each coordinate
 
-        s <- s + g^2,   own <- own - eta g / sqrt(s).
+        s <- s + g^2,   u <- eta g / sqrt(s),   own <- own - u min(1, 2 loss / <g, u>).
+
+    No step goes beyond the place where a linear model's squared error at this sample is nothing.
 
     What is sent is begun - own: the mean of K walks has the noise of K times as many samples, goes as far as they
     did, and needs no step size of the server's. Where there are few messages, each of them says more than a gradient.
@@ -55,7 +65,9 @@ class Walk(Mixed):
         gradient = xp.where(xp.isfinite(gradient), gradient, np.float32(0))
         squares = xp.minimum(notes["squares"] + gradient * gradient, LARGEST)
         step = np.float32(self.step_size) * gradient / xp.sqrt(xp.where(squares > 0, squares, np.float32(1)))
-        moved = {"own": notes["own"] - step, "squares": squares}
+        gain, most = (gradient * step).sum(-1), 2 * finite(sample.losses[1])
+        share = xp.where(gain > most, most / xp.where(gain > most, gain, np.float32(1)), np.float32(1))
+        moved = {"own": notes["own"] - share[:, None] * step, "squares": squares}
         return window._replace(notes={**notes, **moved, **self._odds(notes, sample.losses)})
 
     def finish(self, window: Window, down: Down, memory: Any) -> dict[str, Array]:
@@ -63,17 +75,65 @@ class Walk(Mixed):
         return {"update": window.notes["begun"] - window.notes["own"]}
 
 
+class Stride(NamedTuple):
+    """What `MeanWalk` keeps."""
+
+    share: Array  # q
+    last: Array  # the move before
+
+
 @piece
 @dataclass(frozen=True)
-class MeanWalk(Descend):
-    """The server where clients walk: it goes as far as they did on average, w' = w - total / K."""
+class MeanWalk(ServerRule):
+    """The server where clients walk: it goes where they went on average, and farther than each of them.
 
-    step_size: float = 1.0
+        w' = w - r total / K,   r = min(2.5 q, f)   with f = 1 / (1 - exp(-L / D)),   or q min(2.5, f) if q < 1
+
+    A client's walk of L steps brings it about 1 - exp(-L / D) of the way, since one sample says one thing about D
+    numbers; its length is limited by its noise, of which the mean of many walks has little. With a the cosine of this
+    mean walk and the move before it,
+
+        q <- q exp(.3 (a - .1)),   at least .2 and at most 4:
+
+    walks that go on where the last move led say that it was too short, walks back that it was too long.
+
+    Attributes:
+        reach: how much farther than the mean walk the first move is, at most.
+    """
+
+    reach: Factor = 2.5
     # A rule that takes walks for gradients would follow their signs, or their lengths, once more.
     alone = (
         "`server` must be left out where OFedDuplex's clients walk by themselves, "
         "or `ofedduplex(walks=False)` be said"
     )
+
+    def init(self, params: Array) -> Stride:
+        """Nothing moved yet."""
+        xp = namespace(params)
+        return Stride(xp.ones((), np.float32), xp.zeros_like(params))
+
+    def apply(self, params: Array, total: Array, clients: int, state: Stride) -> tuple[Array, Stride]:
+        """A window of one step."""
+        return self._moved(params, total, clients, 1, state)
+
+    def close(self, params: Array, totals: Totals, period: int, state: Stride) -> tuple[Array, Stride]:
+        """The model moved, unless nobody sent."""
+        moved = self._moved(params, totals.vectors["update"], totals.clients, period, state)
+        after: tuple[Array, Stride] = unless_empty(totals, moved, (params, state))
+        return after
+
+    def _moved(
+        self, params: Array, total: Array, clients: int, period: Array, state: Stride
+    ) -> tuple[Array, Stride]:
+        xp, walk = namespace(params), -total / np.float32(clients)
+        agreement = cosine(walk, state.last, unknown=_USUAL)
+        share = xp.clip(state.share * xp.exp(_PACE * (agreement - _USUAL)), *_SHARES)
+        whole = -1 / xp.expm1(-float32(period) / np.float32(params.shape[-1]))
+        reach = np.float32(self.reach)
+        farther = xp.where(share < 1, share * xp.minimum(reach, whole), xp.minimum(reach * share, whole))
+        move = farther * walk
+        return params + move, Stride(share, move)
 
 
 def walk(inner: Any, step_size: float) -> Walk:
@@ -85,7 +145,7 @@ def walk(inner: Any, step_size: float) -> Walk:
     >>> memory |= {"inner": ()}
     >>> down = Down(v, {}, {})
     >>> window = Window(v, np.zeros((1, 2), np.float32), np.zeros(1, np.float32), rule.notes(down, memory))
-    >>> one = Sample(lambda at: np.array([[4.0, -0.5]], np.float32), (np.ones(1), np.ones(1)))
+    >>> one = Sample(lambda at: np.array([[4.0, -0.5]], np.float32), (np.ones(1, np.float32),) * 2)
     >>> rule.finish(rule.learn(window, one, down, memory), down, memory)["update"]
     array([[ 0.1, -0.1]], dtype=float32)
     """
