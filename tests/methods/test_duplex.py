@@ -212,7 +212,7 @@ def test_no_step_of_a_walk_goes_beyond_its_sample() -> None:
     client, model = walk(methods.hold(), 0.2), models.linear(999)
     rng = np.random.default_rng(1)
     x, y = rng.standard_normal((1, 999)).astype(np.float32), np.array([0.5], np.float32)
-    memory = {
+    memory: Any = {
         name: np.asarray(leaf)[None]
         for name, leaf in client.memory(np.zeros(1000, np.float32)).items()
         if name != "inner"

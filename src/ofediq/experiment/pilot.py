@@ -71,7 +71,7 @@ def fitting(
     preset: str = "paper",
 ) -> dict[str, Method]:
     """The methods that can live within `share` of all bytes of FedOGD, and send within `steps`, by their text."""
-    found = {}
+    found: dict[str, Method] = {}
     for text in texts:
         try:
             made = at_budget(text, share, dim, clients, steps=steps, budget_of="total", preset=preset)

@@ -16,10 +16,8 @@ from ofediq.methods.server.rule import ServerRule, Totals, unless_empty
 from ofediq.methods.zoo.fedpoe import Mixed
 from ofediq.settings import Factor
 
-_PACE, _USUAL = (
-    np.float32(0.3),
-    np.float32(0.1),
-)  # how fast q follows the walks; agreement that asks for no change
+_PACE = 0.3  # how fast q follows the walks
+_USUAL = 0.1  # agreement that asks for no change
 _SHARES = np.float32(0.2), np.float32(4)  # of q
 
 
@@ -126,13 +124,13 @@ class MeanWalk(ServerRule):
     def _moved(
         self, params: Array, total: Array, clients: int, period: Array, state: Stride
     ) -> tuple[Array, Stride]:
-        xp, walk = namespace(params), -total / np.float32(clients)
-        agreement = cosine(walk, state.last, unknown=_USUAL)
-        share = xp.clip(state.share * xp.exp(_PACE * (agreement - _USUAL)), *_SHARES)
+        xp, mean = namespace(params), -total / np.float32(clients)
+        agreement = cosine(mean, state.last, unknown=_USUAL)
+        share = xp.clip(state.share * xp.exp(np.float32(_PACE) * (agreement - np.float32(_USUAL))), *_SHARES)
         whole = -1 / xp.expm1(-float32(period) / np.float32(params.shape[-1]))
         reach = np.float32(self.reach)
         farther = xp.where(share < 1, share * xp.minimum(reach, whole), xp.minimum(reach * share, whole))
-        move = farther * walk
+        move = farther * mean
         return params + move, Stride(share, move)
 
 
