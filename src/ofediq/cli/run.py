@@ -12,7 +12,7 @@ import typer
 from ofediq.cli.answers import JobsOption, JsonOption, answer, require_simulator
 from ofediq.cli.options import Given, options
 from ofediq.errors import InputError, require_integer
-from ofediq.experiment.config import Config
+from ofediq.experiment.config import MACHINES, Config
 from ofediq.tracking import TrackerChoice
 
 if TYPE_CHECKING:
@@ -43,13 +43,21 @@ def run(
         typer.Option(help="Save the state every so many steps.", show_default="when interrupted"),
     ] = None,
     processes: Annotated[
-        int | None, typer.Option(help="Split the clients over so many processes on this machine.")
+        int | None,
+        typer.Option(
+            help="Split the clients over so many processes on this machine.", rich_help_panel=MACHINES
+        ),
     ] = None,
     coordinator: Annotated[
-        str | None, typer.Option(help="host:port of the first of several processes, on many machines.")
+        str | None,
+        typer.Option(
+            help="host:port of the first of several processes, on many machines.", rich_help_panel=MACHINES
+        ),
     ] = None,
-    process: Annotated[int | None, typer.Option(help="Which of them this one is, from 0.")] = None,
-    of: Annotated[int | None, typer.Option(help="How many there are.")] = None,
+    process: Annotated[
+        int | None, typer.Option(help="Which of them this one is, from 0.", rich_help_panel=MACHINES)
+    ] = None,
+    of: Annotated[int | None, typer.Option(help="How many there are.", rich_help_panel=MACHINES)] = None,
     jobs: JobsOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -31,7 +31,7 @@ _PAPER_METHODS = ("fedogd", "ofedavg", "fedomd", "ofediq")
 _AUTO_METHODS = ("fedogd", "ofediq", "ofedgrid", "local")
 _PRIVATE_METHODS = ("fedogd", "private")
 _LAST_SEED = 2**32 - 1
-_DATA, _LEARNING = "Data and clients", "Methods and model"  # parts of the help page
+_DATA, _LEARNING, MACHINES = "Data and clients", "Methods and model", "Machines"  # parts of the help page
 
 # The limits are far above what fits into memory today: what exceeds them is a slip, and gets a sentence at once.
 Clients = Annotated[int, limited(1, 10**7)]
@@ -151,7 +151,9 @@ class Config(Settings):
     regret: bool | None = setting(
         None, "Measure the regret.", shown="if the model is convex, but not for auto"
     )
-    devices: Annotated[int, limited(1, 4096)] = setting(1, "Devices to split the clients over.", panel="")
+    devices: Annotated[int, limited(1, 4096)] = setting(
+        1, "Devices to split the clients over.", panel=MACHINES
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

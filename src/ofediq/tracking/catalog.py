@@ -28,6 +28,7 @@ class TrackerChoice(Settings):
         "none",
         "Also give the curves to an experiment tracker: tensorboard or mlflow.",
         option="tracker",
+        panel="Trackers",
     )
     folder: Text | None = setting(
         None,
