@@ -220,7 +220,7 @@ def extra(module: str, extra_name: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except Exception as error:  # also what stops an installed package: a setting, a library of the system
-        absent = isinstance(error, ModuleNotFoundError) and error.name == package
+        absent = isinstance(error, ModuleNotFoundError) and error.name in (package, module)
         why = "is not installed" if absent else f"cannot be loaded ({told(error)})"
         raise MissingExtraError(
             f"{package} {why}: it comes with `pip install 'ofediq[{extra_name}]'`"
