@@ -207,6 +207,19 @@ def test_a_mean_walk_goes_farther_the_less_of_the_way_each_client_came(period: i
     np.testing.assert_array_equal(rule.close(params, nobody, period, state)[0], params)
 
 
+def test_a_mean_walk_ends_where_two_of_them_say_along_the_last_move() -> None:
+    """Walks go all of the way in one direction and a tenth of it in the others, where 2.5 times is not too far."""
+    rule, aim = MeanWalk(), np.ones(100, np.float32)
+    way = np.full(100, 0.1, np.float32)
+    way[0], aim[0] = 1, 100
+    params, state = np.zeros(100, np.float32), rule.init(aim)
+    for _ in range(6):
+        totals = Totals({"update": -10 * way * (aim - params)}, np.int32(7), np.float32(0), 10, np.int32(1))
+        params, state = rule.close(params, totals, 3, state)
+    assert abs(params[0] - aim[0]) < 0.05 * aim[0]
+    assert params[1] > 0.7 * aim[1]  # .61 where every move is shorter because one direction was overshot
+
+
 def test_no_step_of_a_walk_goes_beyond_its_sample() -> None:
     """AdaGrad's first step was as long in every coordinate: 1,000 of them ruin a regression's first predictions."""
     client, model = walk(methods.hold(), 0.2), models.linear(999)

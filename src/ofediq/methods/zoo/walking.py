@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ofediq.arrays import Array, float32, namespace
-from ofediq.methods.budgets.loudness import cosine
+from ofediq.methods.budgets.loudness import cosine, length
 from ofediq.methods.client import Down, Sample, Window
 from ofediq.methods.mixture import LARGEST, finite
 from ofediq.methods.pieces import piece
@@ -78,6 +78,7 @@ class Stride(NamedTuple):
 
     share: Array  # q
     last: Array  # the move before
+    along: Array  # how far the mean walk before went along it
 
 
 @piece
@@ -93,7 +94,9 @@ class MeanWalk(ServerRule):
 
         q <- q exp(.3 (a - .1)),   at least .2 and at most 4:
 
-    walks that go on where the last move led say that it was too short, walks back that it was too long.
+    walks that go on where the last move led say that it was too short, walks back that it was too long. Along the
+    last move two mean walks say where they would end: there w' goes no farther than the secant through them, and at
+    least as far as with the least q. One direction in which all clients agree is overshot otherwise again and again.
 
     Attributes:
         reach: how much farther than the mean walk the first move is, at most.
@@ -109,7 +112,8 @@ class MeanWalk(ServerRule):
     def init(self, params: Array) -> Stride:
         """Nothing moved yet."""
         xp = namespace(params)
-        return Stride(xp.ones((), np.float32), xp.zeros_like(params))
+        one = xp.ones((), np.float32)
+        return Stride(one, xp.zeros_like(params), 0 * one)
 
     def apply(self, params: Array, total: Array, clients: int, state: Stride) -> tuple[Array, Stride]:
         """A window of one step."""
@@ -130,8 +134,25 @@ class MeanWalk(ServerRule):
         whole = -1 / xp.expm1(-float32(period) / np.float32(params.shape[-1]))
         reach = np.float32(self.reach)
         farther = xp.where(share < 1, share * xp.minimum(reach, whole), xp.minimum(reach * share, whole))
-        move = farther * mean
-        return params + move, Stride(share, move)
+        size, here = length(state.last), _along(mean, state.last)
+        told = (
+            state.along - here
+        )  # by so much a walk along the last move got shorter, and the move had this size
+        beyond = (size > 0) & (told * farther > size)
+        secant = xp.where(beyond, size / xp.where(beyond, told, np.float32(1)), farther)
+        secant = xp.maximum(secant, xp.minimum(farther, _SHARES[0] * xp.minimum(reach, whole)))
+        move = farther * mean + (secant - farther) * here * _unit(state.last)
+        return params + move, Stride(share, move, _along(mean, move))
+
+
+def _unit(vector: Array) -> Array:
+    xp, size = namespace(vector), length(vector)
+    return vector / xp.where(size > 0, size, np.float32(1))
+
+
+def _along(vector: Array, other: Array) -> Array:
+    """How far `vector` goes in the direction of `other`; 0 if that has none."""
+    return (vector * _unit(other)).sum()
 
 
 def walk(inner: Any, step_size: float) -> Walk:
