@@ -15,7 +15,7 @@ from ofediq.errors import InputError
 from ofediq.methods import Combine
 from ofediq.methods.zoo.scaffold import scaffold
 from ofediq.methods.zoo.topk_ef import topk_ef
-from ofediq.simulation import InterruptedRunError, client_mesh, engine, reference, simulate
+from ofediq.simulation import InterruptedRunError, client_mesh, engine, fit, reference, simulate
 from ofediq.streams import Dataset, Stream
 
 SOFTMAX = models.softmax(64, 10)
@@ -46,7 +46,7 @@ def test_a_combination_sees_every_message(digits: Stream) -> None:
 def test_memories_that_do_not_fit_are_refused_with_their_bytes(
     digits: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "_memory_bytes", lambda: 10_000)
+    monkeypatch.setattr(fit, "memory_bytes", lambda: 10_000)
     each = 4 * SOFTMAX.dim
     sentence = (
         f"{digits.clients} memories of {each:,} bytes are {digits.clients * each:,} bytes, and 5,000 fit"

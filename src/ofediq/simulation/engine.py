@@ -28,9 +28,7 @@ from ofediq.errors import (
     require_kind,
     require_path,
     shown,
-    told,
 )
-from ofediq.machine import memory
 from ofediq.methods import Method
 from ofediq.methods.round import formula_bits
 from ofediq.models import Model
@@ -46,6 +44,7 @@ from ofediq.simulation.blocks import (
     loop_block,
     scan_block,
 )
+from ofediq.simulation.fit import check_fit, check_memory, check_method
 from ofediq.simulation.interrupt import deferred_interrupt
 from ofediq.simulation.meeting import anyone, over_processes
 from ofediq.simulation.mesh import own_share, place, shares, spans
@@ -121,7 +120,7 @@ def simulate(
     started = time.perf_counter()
     if path is not None:
         run.resume(path, resume)
-    last_saved, shown = run.done, 0
+    last_saved, watched = run.done, 0
     try:
         with deferred_interrupt(lambda: None) as check:  # a block is never left half done
             while run.done < stream.steps:
@@ -129,8 +128,8 @@ def simulate(
                 if progress is not None:
                     progress(run.done, stream.steps)
                 if watch is not None:
-                    watch(*run.curves(shown))
-                    shown = run.done
+                    watch(*run.curves(watched))
+                    watched = run.done
                 due = checkpoint_every is not None and run.done - last_saved >= checkpoint_every
                 if path is not None and (anyone(due) if run.joined else due):
                     run.save(path)
@@ -176,8 +175,8 @@ class _Run:
         require_integer("seed", seed, 0, 2**32 - 1)
         if mesh is not None:
             require_kind(Mesh, "mesh", mesh)
-        _check_fit(model, stream)
-        _check_method(method, model, stream.clients, mesh)
+        check_fit(model, stream)
+        check_method(method, model, stream.clients, mesh)
         try:
             params = model.initial(seed) if initial is None else np.asarray(initial, np.float32)
         except (TypeError, ValueError):
@@ -196,7 +195,7 @@ class _Run:
         feed = Feed(pool, place(np.arange(share.start, share.stop, dtype=np.int32), mesh, 0), np.uint32(seed))
         carry: Any
         if method.topology == "federated":
-            _check_memory(method, params, padded, mesh)
+            check_memory(method, params, padded, mesh)
             carry = first_carry(setting, jnp.asarray(params), padded)
             carry = carry._replace(round=place(carry.round, mesh), memory=place(carry.memory, mesh, 0))
         else:
@@ -362,54 +361,3 @@ def _runner(setting: Setting, layers: str) -> tuple[Setting, Runner, str]:
     if isinstance(model, str):
         return setting, in_jax, f"JAX: {reasons}"
     return replace(setting, model=model), in_jax, f"compiled kernels in JAX: {reasons}"
-
-
-def _check_method(method: Method, model: Model, clients: int, mesh: Mesh | None) -> None:
-    method.participation.rates(clients)  # one rate per client, or an error that says so
-    method.broadcast.check(model.dim)
-    for name, size in method.client.sends(model.dim).items():
-        method.compressor(name).check(size)
-    if mesh is not None and method.topology != "federated":
-        raise InputError(f"`mesh` must be None for the {method.topology} reference {method.name!r}")
-    if mesh is not None and not method.combine.adds:
-        raise InputError(f"`mesh` must be None for {method.name!r}, whose server looks at every message")
-
-
-def _check_memory(method: Method, params: Vector, clients: int, mesh: Mesh | None) -> None:
-    """Refuse what the clients remember if it does not fit, with the number of bytes."""
-    each = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(method.client.memory(params)))
-    room = _memory_bytes() * (1 if mesh is None else mesh.devices.size)
-    if 2 * each * clients > room:  # the old and the new one, while a block runs
-        raise InputError(
-            f"`clients` must be fewer for {method.name!r}: {clients:,} memories of {each:,} bytes are "
-            f"{each * clients:,} bytes, and {room // 2:,} fit, got {clients}"
-        )
-
-
-def _memory_bytes() -> int:
-    """Memory of the first device, or of the machine."""
-    stats = jax.local_devices()[0].memory_stats()
-    if stats and "bytes_limit" in stats:
-        return int(stats["bytes_limit"])
-    return memory()
-
-
-def _check_fit(model: Model, stream: Stream) -> None:
-    if model.task != stream.task:
-        raise InputError(
-            f"`model` must be for a {stream.task} task like the stream, got a {model.task} model"
-        )
-    sample = stream.x[:1]
-    try:
-        model.evaluate(model.initial(0), sample, stream.y[:1])
-    except InputError:
-        raise
-    except (ValueError, TypeError) as error:
-        shape = list(sample.shape[1:])
-        raise InputError(
-            f"`model` must take samples of shape {shape}, got {model.name!r}: {told(error)}"
-        ) from error
-    if stream.classes is not None:
-        scores = model.scores(sample.shape[1:])
-        if scores is not None and scores < stream.classes:
-            raise InputError(f"`model` must score {stream.classes} classes like the stream, got {scores}")

@@ -10,8 +10,8 @@ from __future__ import annotations
 import copy
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -22,15 +22,13 @@ from ofediq.arrays import Array, Vector
 from ofediq.errors import InputError, extra, require_integer
 from ofediq.models.adapters.loss import LossModel, model_of_outputs
 from ofediq.models.adapters.outputs import check_outputs, checked_chunk, checked_task
+from ofediq.models.adapters.torch_module import Tensor, learnt, made, using_threads
 from ofediq.models.adapters.torch_program import translate
 from ofediq.models.base import Model, Task
 from ofediq.models.stack import Network
 from ofediq.models.stages import Shape
 
 _PROBED = 16  # samples of the first batch that are compared with each alone
-
-Tensor = Any
-"""A `torch.Tensor`; the library is not imported before it is needed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +69,7 @@ class TorchModel(Model):
 
     def initial(self, seed: int = 0) -> Vector:
         """The module's parameters; those of the module that the given function makes of the seed."""
-        parameters = _learnt(_made(self.make, seed))
+        parameters = learnt(made(self.make, seed))
         if tuple((name, tuple(value.shape)) for name, value in parameters) != self.shapes:
             raise InputError(f"`module` must have the same parameters for every seed, got others at {seed}")
         pieces = [value.detach().cpu().numpy().astype(np.float32).reshape(-1) for _, value in parameters]
@@ -191,7 +189,7 @@ class TorchModel(Model):
 
         def host(*arrays: Array) -> tuple[Array, ...]:
             tensors = [torch.tensor(np.asarray(array)) for array in arrays]  # a copy: ours may be read-only
-            with self.lock, _using_threads(self.threads):
+            with self.lock, using_threads(self.threads):
                 found = function(tensors[0].float(), *tensors[1:])
             return tuple(
                 value.detach().numpy().astype(dtype, copy=False)
@@ -359,10 +357,10 @@ def from_torch(
     torch = extra("torch", "torch")
     checked_task(task, classes)
     make = (lambda seed: module) if isinstance(module, torch.nn.Module) else module
-    first = _made(make, 0)
+    first = made(make, 0)
     if any(map(torch.nn.parameter.is_lazy, first.parameters())):
         raise InputError("`module` must know its shapes: call it once with a batch, for its lazy layers")
-    shapes = tuple((name, tuple(value.shape)) for name, value in _learnt(first))
+    shapes = tuple((name, tuple(value.shape)) for name, value in learnt(first))
     if not shapes:
         raise InputError(f"`module` must have parameters that require a gradient, got {first!r}")
     try:
@@ -374,33 +372,3 @@ def from_torch(
     chunk, threads = checked_chunk(chunk, sizes), require_integer("threads", threads, 1)
 
     return TorchModel(label, task, frozen, make, shapes, classes, convex, chunk, threads, lower)
-
-
-def _made(make: Any, seed: int) -> Any:
-    """The module for this seed; the caller's random state stays as it is."""
-    torch = extra("torch", "torch")
-    if not callable(make):
-        raise InputError(f"`module` must be an nn.Module or a function from a seed to one, got {make!r}")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        module = make(seed)
-    if not isinstance(module, torch.nn.Module):
-        raise InputError(f"`module` must give an nn.Module for a seed, got {module!r}")
-    return module
-
-
-@contextmanager
-def _using_threads(count: int) -> Iterator[None]:
-    """Run torch with `count` threads, then as before."""
-    torch = extra("torch", "torch")
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _learnt(module: Any) -> list[tuple[str, Tensor]]:
-    """Names and values of the parameters that require a gradient; shared ones once."""
-    return [(name, value) for name, value in module.named_parameters() if value.requires_grad]
